@@ -1,0 +1,80 @@
+"""``slurm-topo``: the group of commands, loaded one at a time so that a launch pays for one only."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from slurm_topo import __version__
+from slurm_topo.errors import SlurmTopoError
+
+# command -> (module, attribute, help of one line); a module is imported only when its command runs.
+COMMANDS = {
+    "lab": ("slurm_topo.cli.lab", "lab", "A throwaway multi-node Slurm cluster on this machine."),
+    "machine": ("slurm_topo.cli.machine", "machine", "Show, import and capture machines."),
+    "place": ("slurm_topo.cli.place", "place", "Match a communication graph with a machine."),
+    "report": ("slurm_topo.cli.report", "report", "What was placed and what it was worth."),
+    "sync": ("slurm_topo.cli.sync", "sync", "Read traces and accounting into the history, publish advice."),
+    "trace": ("slurm_topo.cli.trace", "trace", "Trace a launch, show and export communication graphs."),
+}
+
+
+class LazyGroup(click.Group):
+    """A click group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, attribute, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(importlib.import_module(module), attribute)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # From the table, so that `slurm-topo --help` imports no command.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, COMMANDS[name][2]) for name in sorted(COMMANDS)])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--config", "config_file", type=click.Path(), envvar="SLURM_TOPO_CONFIG", help="TOML file of settings."
+)
+@click.option("--debug", is_flag=True, help="Show the Python traceback of an error.")
+@click.version_option(__version__, prog_name="slurm-topo")
+@click.pass_context
+def cli(ctx: click.Context, config_file: str | None, debug: bool) -> None:
+    """Places the ranks of unchanged Slurm jobs where their communication wants them to run."""
+    ctx.obj = {"config_file": config_file, "debug": debug}
+
+
+def main(argv: list[str] | None = None) -> Any:
+    """Run the command line; returns never, exits with the code of the error's class."""
+    try:
+        code = cli.main(args=argv, standalone_mode=False, prog_name="slurm-topo")
+    except SlurmTopoError as error:
+        if "--debug" in (argv if argv is not None else sys.argv):
+            raise
+        click.echo(f"slurm-topo: {error}", err=True)
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("slurm-topo: interrupted", err=True)
+        sys.exit(130)
+    except BrokenPipeError:
+        # The reader (head, less) has gone: nobody is left to tell.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()
