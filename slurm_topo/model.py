@@ -59,7 +59,7 @@ class Level:
     latency_s : float
         Seconds for one message of no length.
     seconds_per_byte : float
-        Seconds for one further byte (the inverse of the bandwidth; kept as such so that given costs stay exact).
+        Seconds for one further byte (the inverse of the bandwidth, so that given costs stay exact).
     origin : str
         ``assumed`` (documented default), ``measured`` (calibrated) or ``given`` (by the user).
     """
@@ -84,8 +84,8 @@ class Machine:
     levels : tuple of Level, length k
         Innermost first. The last one is the root: all cores are in one group there.
     groups : int32 array, shape (k, c)
-        ``groups[l, i]`` identifies the group of level l that core i belongs to. Groups are nested: two cores in
-        one group at l are in one group at every level above l. Cores i != j communicate at the
+        ``groups[l, i]`` identifies the group of level l that core i belongs to. Groups are nested: two
+        cores in one group at l are in one group at every level above l. Cores i != j communicate at the
         first level l with ``groups[l, i] == groups[l, j]``. Groups of one level may differ in size.
     node : int32 array, shape (c,)
         Index into ``node_names`` of each core (zeros and one name "" for a machine without nodes).
