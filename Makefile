@@ -1,0 +1,85 @@
+# slurm_topo. The two commands a newcomer needs: `make demo` and `make test`. Each installs what is missing first.
+
+SHELL := /bin/bash
+.DELETE_ON_ERROR:
+
+BUILD  := $(CURDIR)/build
+VENV   := $(CURDIR)/.venv
+BIN    := $(VENV)/bin
+SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# Debian's own Python first: the lab's users can read it whoever owns this folder.
+PYTHON ?= $(shell for p in /usr/bin/python3 python3; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+
+PREFIX     ?= /usr
+SYSCONFDIR ?= /etc
+DESTDIR    ?=
+
+APT_BUILD := build-essential cmake ninja-build pkg-config python3-dev python3-venv libhwloc-dev libopenmpi-dev \
+	libpmix-dev libslurm-dev
+APT_LAB   := slurm-wlm slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin munge \
+	mariadb-server openmpi-bin iproute2 numactl hwloc procps
+APT_TEST  := gdb liblua5.1-0-dev lua5.1 lua5.4 scotch chromium poppler-utils
+
+.PHONY: help demo test lint native packages-lab packages-test packages-build acceptance benchmarks install uninstall clean
+
+help:
+	@echo 'make demo        the main job on an embedded lab cluster (needs root or sudo)'
+	@echo 'make test        all tests, with real jobs in the lab (needs root or sudo)'
+	@echo 'make acceptance  the slow proofs'
+	@echo 'make benchmarks  figures as ratios'
+	@echo 'make native      build the tracer, the SPANK plugin and the Python modules only'
+	@echo 'make install     install into $$DESTDIR$$PREFIX; make uninstall takes it off again'
+
+# $(call apt,PACKAGES): install what is missing, ask nothing.
+define apt
+	@missing=; for p in $(1); do dpkg-query -W -f='$${Status}' $$p 2>/dev/null | grep -q 'ok installed' || missing="$$missing $$p"; done; \
+	if [ -n "$$missing" ]; then echo "installing$$missing"; $(SUDO) apt-get update -qq && \
+	$(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >$(BUILD)/apt.log 2>&1 \
+	|| { tail -n 20 $(BUILD)/apt.log; exit 1; }; fi
+endef
+
+$(BUILD):
+	@mkdir -p $@
+
+packages-build: | $(BUILD)
+	$(call apt,$(APT_BUILD))
+
+packages-lab: packages-build
+	$(call apt,$(APT_LAB))
+
+packages-test: packages-lab
+	$(call apt,$(APT_TEST))
+
+NATIVE_SOURCES := $(shell find slurm_topo/native slurm_topo/hwloc slurm_topo/placement \
+	\( -name '*.c' -o -name '*.h' -o -name '_build.py' -o -name CMakeLists.txt \) 2>/dev/null)
+
+$(VENV)/.installed: pyproject.toml $(NATIVE_SOURCES) | packages-build
+	@[ -n "$(PYTHON)" ] || { echo 'Python 3.11 or newer is needed; install python3'; exit 1; }
+	@[ -x $(BIN)/python ] || { echo 'creating .venv'; $(PYTHON) -m venv $(VENV); }
+	@echo 'installing slurm-topo and its Python packages into .venv'
+	@rm -rf $(BUILD)/python
+	@$(BIN)/pip install -q --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+native: $(VENV)/.installed
+	@$(MAKE) -s -C slurm_topo/trace/native BUILD=$(BUILD)
+	@$(MAKE) -s -C spank BUILD=$(BUILD)
+
+demo: packages-lab native
+	@$(if $(SUDO),$(SUDO) -E) $(BIN)/slurm-topo demo
+
+lint: native
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+
+test: packages-test lint
+	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests
+
+acceptance: packages-test native
+	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider -m '' tests/acceptance
+
+benchmarks: packages-test native
+	@$(if $(SUDO),$(SUDO) -E) $(BIN)/python -m tests.benchmarks
+
+clean:
+	rm -rf $(BUILD) $(VENV)
