@@ -1,0 +1,109 @@
+"""Slots: the places of an allocation that one rank each can have.
+
+Slurm decides how many tasks a node gets, and we keep that: memory and the user's own wish depend on it.
+Which cores of the node they get is ours: ranks are spread evenly over the domains of the node (NUMA before
+L3), because each domain has its own memory bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from slurm_topo.errors import PlacementError
+from slurm_topo.model import Ints, Machine
+
+
+@dataclass(frozen=True, eq=False)
+class Slots:
+    """An allocation as one slot a rank.
+
+    Attributes
+    ----------
+    machine : Machine
+        One "core" per slot, in the order of nodes.
+    cores : tuple of tuples of int
+        Cores of the allocation's machine that make up each slot.
+    """
+
+    machine: Machine
+    cores: tuple[tuple[int, ...], ...]
+
+
+def make_slots(machine: Machine, tasks_per_node: Sequence[int], cpus_per_task: int) -> Slots:
+    """Slots of an allocation.
+
+    Parameters
+    ----------
+    machine
+        The allocation's cores.
+    tasks_per_node
+        Number of ranks on each node of ``machine.node_names``.
+    cpus_per_task
+        Slurm CPUs (threads, or cores where the machine has one thread a core) of each rank.
+
+    Raises
+    ------
+    PlacementError
+        A node has fewer cores than its ranks need.
+    """
+    slots: list[tuple[int, ...]] = []
+    for node, tasks in enumerate(tasks_per_node):
+        cores = np.flatnonzero(machine.node == node).astype(np.int32)
+        width = _cores_per_rank(machine, cores, cpus_per_task)
+        if tasks * width > len(cores):
+            raise PlacementError(
+                f"node {machine.node_names[node]}: {tasks} ranks of {width} cores do not fit on "
+                f"{len(cores)} cores; ask for more nodes or fewer ranks a node"
+            )
+        slots.extend(_spread(machine, cores, len(machine.levels) - 1, tasks, width))
+    return Slots(_reduce(machine, slots), tuple(slots))
+
+
+def _cores_per_rank(machine: Machine, cores: Ints, cpus_per_task: int) -> int:
+    threads = max((len(machine.pus[c]) for c in cores), default=1) or 1
+    return -(-max(cpus_per_task, 1) // threads)
+
+
+def _spread(machine: Machine, cores: Ints, level: int, tasks: int, width: int) -> list[tuple[int, ...]]:
+    """Split ``tasks`` as evenly over the groups below ``level`` as their sizes allow."""
+    if tasks == 0:
+        return []
+    if level == 0:
+        return [tuple(int(c) for c in cores[i * width : (i + 1) * width]) for i in range(tasks)]
+    ids = machine.groups[level - 1, cores]
+    children = [cores[ids == g] for g in dict.fromkeys(ids.tolist())]
+    capacity = [len(c) // width for c in children]
+    if sum(capacity) < tasks:
+        # Domains smaller than a rank: ranks have to cross them.
+        return [tuple(int(c) for c in cores[i * width : (i + 1) * width]) for i in range(tasks)]
+    share = _even_share(capacity, tasks)
+    return [
+        slot
+        for child, count in zip(children, share, strict=True)
+        for slot in _spread(machine, child, level - 1, count, width)
+    ]
+
+
+def _even_share(capacity: list[int], tasks: int) -> list[int]:
+    """Fill the emptiest group that has room, first one first."""
+    share = [0] * len(capacity)
+    for _ in range(tasks):
+        open_groups = [i for i, c in enumerate(capacity) if share[i] < c]
+        share[min(open_groups, key=lambda i: (share[i], i))] += 1
+    return share
+
+
+def _reduce(machine: Machine, slots: list[tuple[int, ...]]) -> Machine:
+    first = np.array([s[0] for s in slots], dtype=np.int64)
+    return Machine(
+        levels=machine.levels,
+        groups=np.ascontiguousarray(machine.groups[:, first]),
+        node=machine.node[first],
+        node_names=machine.node_names,
+        pus=tuple(tuple(sorted(p for c in slot for p in machine.pus[c])) for slot in slots),
+        numa=machine.numa[first],
+        meta=machine.meta,
+    )

@@ -1,0 +1,77 @@
+"""Slots keep Slurm's tasks a node and spread ranks evenly over the node's domains."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from slurm_topo.errors import PlacementError
+from slurm_topo.model import Level, Machine
+from slurm_topo.slurm.slots import make_slots
+
+
+def cluster(nodes: int, domains: int, cores: int, threads: int = 1) -> Machine:
+    """Nodes of NUMA domains of cores, with OS CPUs numbered core by core."""
+    count = nodes * domains * cores
+    core = np.arange(count)
+    inside = core % (domains * cores)
+    groups = np.stack([core // cores, core // (domains * cores), core * 0]).astype(np.int32)
+    return Machine(
+        levels=tuple(Level(n, 1e-6, 1e-9) for n in ("numa", "node", "switch")),
+        groups=groups,
+        node=(core // (domains * cores)).astype(np.int32),
+        node_names=tuple(f"n{i}" for i in range(nodes)),
+        pus=tuple(tuple(int(c) * threads + t for t in range(threads)) for c in inside),
+        numa=(inside // cores).astype(np.int32),
+    )
+
+
+def test_fewer_ranks_than_cores_are_spread_over_domains() -> None:
+    slots = make_slots(cluster(2, 4, 4), [4, 6], 1)
+    assert Counter(zip(slots.machine.node.tolist(), slots.machine.numa.tolist(), strict=True)) == {
+        (0, 0): 1,
+        (0, 1): 1,
+        (0, 2): 1,
+        (0, 3): 1,
+        (1, 0): 2,
+        (1, 1): 2,
+        (1, 2): 1,
+        (1, 3): 1,
+    }
+
+
+def test_a_rank_of_two_cores_stays_in_one_domain() -> None:
+    slots = make_slots(cluster(1, 2, 4), [4], 2)
+    assert slots.cores == ((0, 1), (2, 3), (4, 5), (6, 7))
+
+
+def test_a_rank_larger_than_a_domain_takes_neighbouring_cores() -> None:
+    assert make_slots(cluster(1, 4, 2), [2], 3).cores == ((0, 1, 2), (3, 4, 5))
+
+
+def test_threads_of_a_core_are_counted_once() -> None:
+    slots = make_slots(cluster(1, 1, 4, threads=2), [2], 4)
+    assert [len(s) for s in slots.cores] == [2, 2]
+    assert slots.machine.pus[0] == (0, 1, 2, 3)
+
+
+def test_more_ranks_than_cores_is_an_error() -> None:
+    with pytest.raises(PlacementError, match="do not fit"):
+        make_slots(cluster(1, 2, 2), [5], 1)
+
+
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.data())
+def test_slots_are_disjoint_and_as_many_as_slurm_gave(
+    nodes: int, domains: int, cores: int, width: int, data: st.DataObject
+) -> None:
+    most = domains * cores // width
+    tasks = data.draw(st.lists(st.integers(0, most), min_size=nodes, max_size=nodes).filter(any))
+    machine = cluster(nodes, domains, cores)
+    slots = make_slots(machine, tasks, width)
+    used = [c for s in slots.cores for c in s]
+    assert len(used) == len(set(used)) == sum(tasks) * width
+    assert [int((slots.machine.node == k).sum()) for k in range(nodes)] == tasks
