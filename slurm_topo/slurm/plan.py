@@ -210,7 +210,10 @@ def _numbered(fields: list[str], expected: int) -> list[str]:
 
 def _parse_place(fields: list[str]) -> RankPlace:
     values = dict(f.split("=", 1) for f in fields[1:])
-    lists = {k: () if v == "-" else tuple(expand_ints(v)) for k, v in values.items()}
+    try:
+        lists = {k: () if v == "-" else tuple(expand_ints(v)) for k, v in values.items()}
+    except InputError as error:
+        raise ValueError(str(error)) from error
     return RankPlace(int(fields[0]), lists["cpus"], lists["mem"], lists["gpus"])
 
 
