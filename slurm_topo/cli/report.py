@@ -1,0 +1,130 @@
+"""``slurm-topo report``: what was placed, what was left alone and why, and what it was worth."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slurm_topo.config import load_settings
+from slurm_topo.errors import InputError
+from slurm_topo.history.database import database_errors, open_engine
+from slurm_topo.report.export import render_csv, render_json
+from slurm_topo.report.load import Filter, load
+from slurm_topo.report.numbers import Report
+from slurm_topo.report.runs import Records
+from slurm_topo.report.summary import summarise
+from slurm_topo.report.table import EMPTY, NOTHING, render
+from slurm_topo.report.when import parse_when
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose runs, shared by report and compare."""
+    many: dict[str, Any] = {"multiple": True, "metavar": "NAME"}
+    for option in reversed(
+        (
+            click.option(
+                "--since", metavar="TIME", help="Submitted at or after: 2026-11-30, 7d, yesterday (UTC)."
+            ),
+            click.option("--until", metavar="TIME", help="Submitted before."),
+            click.option("--program", "programs", **many, help="Number or name (* and ? match); repeatable."),
+            click.option("--user", "users", **many, help="Only runs of this user; repeatable."),
+            click.option("--account", "accounts", **many, help="Only runs of this account; repeatable."),
+            click.option(
+                "--partition", "partitions", **many, help="Only runs in this partition; repeatable."
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+def make_filter(options: dict[str, Any], now: float) -> tuple[Filter, tuple[tuple[str, str], ...]]:
+    """The filter of the options, and what to print of it."""
+    times: dict[str, Any] = {
+        k: parse_when(options[k], now) if options[k] else None for k in ("since", "until")
+    }
+    names: dict[str, Any] = {k: tuple(options[k]) for k in ("programs", "users", "accounts", "partitions")}
+    shown = [(k, options[k]) for k in ("since", "until") if options[k]]
+    shown += [(k[:-1], ",".join(v)) for k, v in names.items() if v]
+    return Filter(**times, **names), tuple(shown)
+
+
+def read_records(database: str, wanted: Filter, shown: tuple[tuple[str, str], ...]) -> Records:
+    """The records of a history that exists.
+
+    Raises
+    ------
+    HistoryError
+        It cannot be read.
+    """
+    engine = open_engine(database, create=False)
+    try:
+        with database_errors(database):
+            records = load(engine, wanted)
+    finally:
+        engine.dispose()
+    return Records(records.runs, records.programs, records.traffic, shown)
+
+
+@click.command()
+@filter_options
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to write it.",
+)
+@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Programs in the table.")
+@click.option("--database", metavar="URL", help="History to read (a path or an SQLAlchemy URL).")
+@click.pass_context
+def report(
+    ctx: click.Context, /, form: str, output: str | None, top: int, database: str | None, **options: Any
+) -> None:
+    """What was placed, what was left alone and why, and what it was worth."""
+    settings = load_settings((ctx.obj or {}).get("config_file"), database=database)
+    wanted, shown = make_filter(options, time.time())
+    records = read_records(settings.database, wanted, shown)
+    figures = summarise(records)
+    if not figures.runs and form in ("csv", "html"):
+        click.echo(NOTHING if shown else EMPTY, err=True)
+    write_output(_render(figures, form, top), output)
+
+
+def _render(figures: Report, form: str, top: int) -> str:
+    if form == "json":
+        return render_json(figures)
+    if form == "csv":
+        return render_csv(figures)
+    return render(figures, top)
+
+
+def write_output(text: str, output: str | None) -> None:
+    """To standard output, or to a file that is complete or not there at all.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    if not output or output == "-":
+        click.echo(text, nl=False)
+        return
+    path = Path(output)
+    temporary = path.with_name(path.name + ".part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise InputError(
+            f"{output}: cannot be written ({error.strerror}); choose another file with -o"
+        ) from error

@@ -1,0 +1,84 @@
+"""A report as JSON and CSV: everything that is known, for other programs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from slurm_topo import __version__
+from slurm_topo.report.numbers import FORMAT, VERSION, ProgramFigures, Report
+from slurm_topo.report.values import Value, missing
+
+_NONE = missing("")
+_NOTHING = ProgramFigures(
+    0, "", "", "", 0, 0, (), (), _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, (), ""
+)
+_COUNTED = ("stood_down", "filters")
+
+
+def plain(thing: Any) -> Any:
+    """Dataclasses, values and pairs as what JSON knows."""
+    if isinstance(thing, Value):
+        return thing.as_json()
+    if is_dataclass(thing):
+        made = {}
+        for field in fields(thing):
+            value = getattr(thing, field.name)
+            made[field.name] = dict(value) if field.name in _COUNTED else plain(value)
+        return made
+    if isinstance(thing, tuple | list):
+        return [plain(item) for item in thing]
+    return thing
+
+
+def render_json(report: Report) -> str:
+    """The report as one JSON object, described in docs/report.md."""
+    body = plain(report)
+    body["groups"] = {kind: plain(members) for kind, members in report.groups}
+    return (
+        json.dumps({"format": FORMAT, "version": VERSION, "program_version": __version__, **body}, indent=1)
+        + "\n"
+    )
+
+
+def render_csv(report: Report) -> str:
+    """One line a program; every figure with its origin beside it."""
+    levels = [(level.depth, level.level) for level in report.levels]
+    stream = io.StringIO()
+    # The header comes from a program that knows nothing, so that it is there without any row.
+    writer = csv.DictWriter(stream, list(_row(_NOTHING, levels)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(_row(program, levels) for program in report.programs)
+    return stream.getvalue()
+
+
+def _row(program: ProgramFigures, levels: list[tuple[int, str]]) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        name: getattr(program, name) for name in ("program", "name", "user", "account", "ranks", "runs")
+    }
+    row["placed"] = sum(arm.placed for arm in program.arms)
+    for name in ("time_before", "time_after", "saving", "node_hours", "saved", "cost_before", "cost_after"):
+        row.update(_cells(name, getattr(program, name)))
+    of = {(level.depth, level.level): level for level in program.levels}
+    for key in levels:
+        for side in ("before", "after"):
+            value: Value | None = getattr(of[key], side) if key in of else None
+            row[f"bytes_{side}_{key[1]}"] = value.value if value else None
+            row[f"bytes_{side}_{key[1]}_origin"] = value.origin if value else "missing"
+    row["left_alone"] = ";".join(f"{reason}={count}" for reason, count in program.stood_down)
+    row["switched_back"] = program.switched_back
+    return row
+
+
+def _cells(name: str, value: Value) -> dict[str, Any]:
+    return {
+        name: value.value,
+        f"{name}_unit": value.unit,
+        f"{name}_origin": value.origin,
+        f"{name}_low": value.low,
+        f"{name}_high": value.high,
+        f"{name}_n": value.n,
+    }

@@ -1,0 +1,238 @@
+"""From the history to columns. The only place of the reports that speaks SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Engine, Select, func, select
+
+from slurm_topo.history.schema import decisions, jobs, programs, steps, traffic
+from slurm_topo.report.runs import Labels, Program, Records, Runs, Traffic, runs_of
+
+_ROWS = 20_000
+_VARIABLES = 500
+# Newest runs of each side and program whose steps and decisions are read, at most this many in all.
+_DETAILS_EACH, _DETAILS_ALL = 5, 60_000
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which runs a report is about; None and empty mean all.
+
+    Attributes
+    ----------
+    since, until : float or None
+        Submitted at or after, and before; seconds since the epoch.
+    programs : tuple of str
+        Numbers, or names with ``*`` and ``?``.
+    users, accounts, partitions : tuple of str
+        Names.
+    """
+
+    since: float | None = None
+    until: float | None = None
+    programs: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    accounts: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+
+    def wanted(self, program: Program) -> bool:
+        """Whether the program is one of those asked for."""
+        return not self.programs or any(
+            pattern == str(program.number) or fnmatchcase(program.name, pattern) for pattern in self.programs
+        )
+
+
+def load(engine: Engine, wanted: Filter) -> Records:
+    """The runs that the filter lets through, their programs and their traffic.
+
+    Raises
+    ------
+    sqlalchemy.exc.SQLAlchemyError
+        The database cannot be read.
+    """
+    with engine.connect() as connection, connection.begin():
+        known = {p.number: p for p in _programs(connection) if wanted.wanted(p)}
+        runs = _runs(connection, wanted, known if wanted.programs else None)
+        newest = newest_rows(runs)
+        runs = _with_details(connection, runs, newest)
+        return Records(runs, known, _traffic(connection, runs, newest))
+
+
+def _programs(connection: Connection) -> Iterator[Program]:
+    p = programs.c
+    statement = select(p.id, p.name, p.user_name, p.account, p.ranks, p.graph, p.arm, p.arm_reason)
+    for number, name, user, account, ranks, graph, arm, reason in connection.execute(statement):
+        back = (reason or f"limited to {arm}") if arm else ""
+        yield Program(number, name, user, account, ranks or 0, graph or "", back)
+
+
+class _Texts:
+    """Collects a column of few different texts as codes."""
+
+    def __init__(self) -> None:
+        self.index: dict[str, int] = {}
+        self.parts: list[NDArray[np.int32]] = []
+
+    def add(self, texts: Iterable[str | None]) -> None:
+        index = self.index
+        codes = [index.setdefault(text or "", len(index)) for text in texts]
+        self.parts.append(np.array(codes, dtype=np.int32))
+
+    def done(self) -> Labels:
+        codes = np.concatenate(self.parts) if self.parts else np.zeros(0, dtype=np.int32)
+        return Labels(codes, tuple(self.index))
+
+
+_TEXTS = ("user", "account", "partition", "arm", "decision", "reason", "state")
+_NUMBERS = (
+    "row",
+    "job",
+    "program",
+    "start",
+    "wait",
+    "elapsed",
+    "nodes",
+    "cores",
+    "gpus",
+    "ranks",
+    "energy",
+    "placed",
+)
+
+
+def _statement(wanted: Filter) -> Select[Any]:
+    j = jobs.c
+    statement = select(
+        j.user_name,
+        j.account,
+        j.partition_name,
+        j.arm,
+        j.decision,
+        j.reason,
+        j.state,
+        j.id,
+        j.job,
+        j.program_id,
+        func.coalesce(j.started, j.submitted),
+        j.started - j.submitted,
+        func.coalesce(j.run_s, j.elapsed_s),
+        j.nodes,
+        j.cpus,
+        j.gpus,
+        j.tasks,
+        j.energy_j,
+        j.placed,
+    ).where(j.program_id.is_not(None))
+    if wanted.since is not None:
+        statement = statement.where(j.submitted >= int(wanted.since))
+    if wanted.until is not None:
+        statement = statement.where(j.submitted < int(wanted.until))
+    for column, names in (
+        (j.user_name, wanted.users),
+        (j.account, wanted.accounts),
+        (j.partition_name, wanted.partitions),
+    ):
+        if names:
+            statement = statement.where(column.in_(names))
+    return statement.order_by(j.id)
+
+
+def _runs(connection: Connection, wanted: Filter, known: Mapping[int, Program] | None) -> Runs:
+    """Rows in chunks: each becomes arrays before the next is read."""
+    texts = {name: _Texts() for name in _TEXTS}
+    numbers: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _NUMBERS}
+    result = connection.execution_options(yield_per=_ROWS).execute(_statement(wanted))
+    for rows in result.partitions(_ROWS):
+        columns = list(zip(*rows, strict=True))
+        for name, column in zip(_TEXTS, columns, strict=False):
+            texts[name].add(column)
+        for name, column in zip(_NUMBERS, columns[len(_TEXTS) :], strict=True):
+            numbers[name].append(np.array(column, dtype=np.float64))
+    made: dict[str, Any] = {name: column.done() for name, column in texts.items()}
+    for name, parts in numbers.items():
+        made[name] = np.concatenate(parts) if parts else np.zeros(0)
+        parts.clear()
+    runs = runs_of(made)
+    if known is None:
+        return runs
+    return runs.take(np.isin(runs.program, list(known)))
+
+
+def newest_rows(runs: Runs) -> NDArray[np.intp]:
+    """Positions of the newest runs of each program, placed and not placed: what is read in detail."""
+    count = len(np.unique(runs.program)) or 1
+    each = max(1, min(_DETAILS_EACH, _DETAILS_ALL // (2 * count)))
+    side = runs.program.astype(np.int64) * 2 + runs.placed
+    order = np.lexsort((-np.nan_to_num(runs.start), side))
+    fresh = np.r_[True, np.diff(side[order]) != 0] if len(order) else np.zeros(0, dtype=bool)
+    first = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
+    return np.sort(order[np.arange(len(order)) - first < each])
+
+
+def _chunks(numbers: NDArray[np.int64]) -> Iterator[list[int]]:
+    for i in range(0, len(numbers), _VARIABLES):
+        yield numbers[i : i + _VARIABLES].tolist()
+
+
+def _with_details(connection: Connection, runs: Runs, newest: NDArray[np.intp]) -> Runs:
+    """Adds cost, baseline, overhead and traced of the newest runs (and traced where the decision says so)."""
+    at = {int(row): int(i) for row, i in zip(runs.row[newest], newest, strict=True)}
+    traced = runs.decision.isin(("trace",))
+    s, d = steps.c, decisions.c
+    for ids in _chunks(runs.row[newest]):
+        own = select(s.job_id, func.sum(s.cost_before), func.sum(s.cost_after), func.count(s.graph))
+        for row, before, after, graphs in connection.execute(own.where(s.job_id.in_(ids)).group_by(s.job_id)):
+            i = at[row]
+            runs.baseline[i] = np.nan if before is None else before
+            runs.cost[i] = np.nan if after is None else after
+            traced[i] |= graphs > 0
+        told = select(d.job_id, func.sum(d.cost), func.sum(d.baseline), func.sum(d.seconds))
+        told = told.where(d.job_id.in_(ids), d.source == "srun").group_by(d.job_id)
+        for row, cost, baseline, seconds in connection.execute(told):
+            i = at[row]
+            # What srun predicted is what was decided on; the steps' own figures stand where it is silent.
+            if cost is not None and baseline is not None:
+                runs.cost[i], runs.baseline[i] = cost, baseline
+            runs.overhead[i] = np.nan if seconds is None else seconds
+    runs.traced[:] = traced
+    return runs
+
+
+def _traffic(connection: Connection, runs: Runs, newest: NDArray[np.intp]) -> Traffic:
+    """Mean bytes of a run by program, side and level, from the newest runs."""
+    program_of = dict(zip(runs.row[newest].tolist(), runs.program[newest].tolist(), strict=True))
+    sums: dict[tuple[int, bool, int, str], float] = {}
+    counted: dict[tuple[int, bool], set[int]] = {}
+    untraced: set[tuple[int, bool]] = set()
+    t, s = traffic.c, steps.c
+    for ids in _chunks(runs.row[newest]):
+        statement = (
+            select(s.job_id, t.side, t.depth, t.level, func.sum(t.nbytes), func.count(s.graph), func.count())
+            .join_from(steps, traffic, t.step_id == s.id)
+            .where(s.job_id.in_(ids))
+            .group_by(s.job_id, t.side, t.depth, t.level)
+        )
+        for row, side, depth, level, nbytes, graphs, rows in connection.execute(statement):
+            program, after = program_of[row], side == "after"
+            key = (program, after, depth, level)
+            sums[key] = sums.get(key, 0.0) + float(nbytes)
+            counted.setdefault((program, after), set()).add(row)
+            if graphs < rows:
+                untraced.add((program, after))
+    keys = sorted(sums)
+    runs_in = [len(counted[key[:2]]) for key in keys]
+    return Traffic(
+        program=np.array([key[0] for key in keys], dtype=np.int32),
+        after=np.array([key[1] for key in keys], dtype=bool),
+        depth=np.array([key[2] for key in keys], dtype=np.int32),
+        level=Labels.of(key[3] for key in keys),
+        nbytes=np.array([sums[key] / n for key, n in zip(keys, runs_in, strict=True)], dtype=np.float64),
+        runs=np.array(runs_in, dtype=np.int32),
+        measured=np.array([key[:2] not in untraced for key in keys], dtype=bool),
+    )

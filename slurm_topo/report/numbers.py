@@ -1,0 +1,165 @@
+"""The figures of a report, as plain frozen dataclasses that every renderer reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from slurm_topo.report.values import Value
+
+FORMAT, VERSION = "slurm-topo-report", 1
+
+
+@dataclass(frozen=True)
+class ArmFigures:
+    """Runs and times of one program in one arm.
+
+    Attributes
+    ----------
+    arm : str
+        off, observe, advise, enforce; "-" for runs that the submit hook did not see.
+    runs, completed, placed : int
+        All runs; those that ended well; those that ran where we put them.
+    time : Value
+        Median seconds of the completed runs; the interval holds their quartiles.
+    """
+
+    arm: str
+    runs: int
+    completed: int
+    placed: int
+    time: Value
+
+
+@dataclass(frozen=True)
+class LevelFigures:
+    """Bytes of one run that have their lowest common level here.
+
+    Attributes
+    ----------
+    level : str
+        Name of the level (``core`` .. ``switch2``).
+    depth : int
+        0 is the innermost.
+    before, after : Value
+        Bytes under the baseline and as the ranks ran.
+    """
+
+    level: str
+    depth: int
+    before: Value
+    after: Value
+
+
+@dataclass(frozen=True)
+class ProgramFigures:
+    """One program.
+
+    Attributes
+    ----------
+    program : int
+        Its number in the history.
+    name, user, account : str
+        What it is called and whose it is.
+    ranks : int
+        MPI ranks (0: not known).
+    runs : int
+        Runs in the window.
+    arms : tuple of ArmFigures
+        In the order off, observe, advise, enforce.
+    levels : tuple of LevelFigures
+        Innermost first.
+    cost_before, cost_after : Value
+        Predicted seconds of communication, Slurm alone and placed.
+    time_before, time_after : Value
+        Median seconds of completed runs, not placed and placed; the interval holds their quartiles.
+    saving : Value
+        1 - time after / time before (ratio), with its confidence interval.
+    node_hours : Value
+        Node-hours of all runs.
+    saved : Value
+        Node-hours saved by the runs that were placed.
+    stood_down : tuple of (str, int)
+        Reasons why runs were left alone, most frequent first.
+    switched_back : str
+        Why placing was ended for this program; empty: it was not.
+    """
+
+    program: int
+    name: str
+    user: str
+    account: str
+    ranks: int
+    runs: int
+    arms: tuple[ArmFigures, ...]
+    levels: tuple[LevelFigures, ...]
+    cost_before: Value
+    cost_after: Value
+    time_before: Value
+    time_after: Value
+    saving: Value
+    node_hours: Value
+    saved: Value
+    stood_down: tuple[tuple[str, int], ...]
+    switched_back: str
+
+
+@dataclass(frozen=True)
+class GroupFigures:
+    """A user, an account, a partition or a week.
+
+    Attributes
+    ----------
+    name : str
+        Its name; a week by its ISO number (``2026-W49``).
+    runs, placed : int
+        Runs, and those that ran where we put them.
+    node_hours, saved : Value
+        Node-hours of all runs, and those saved.
+    """
+
+    name: str
+    runs: int
+    placed: int
+    node_hours: Value
+    saved: Value
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything that a report says.
+
+    Attributes
+    ----------
+    since, until : float
+        Start of the first and the last run, seconds since the epoch (0 when there is none).
+    filters : tuple of (str, str)
+        What was asked for.
+    runs, completed, placed, traced, users : int
+        Counts.
+    node_hours, saved, overhead : Value
+        Node-hours of all runs, node-hours saved, node-hours that our own part took at launch.
+    programs : tuple of ProgramFigures
+        Most node-hours saved first, then most node-hours.
+    levels : tuple of LevelFigures
+        Bytes by level, all programs together.
+    stood_down : tuple of (str, int)
+        Every reason why runs were left alone, most frequent first.
+    groups : tuple of (str, tuple of GroupFigures)
+        Savings by user, account, partition and week.
+    """
+
+    since: float
+    until: float
+    filters: tuple[tuple[str, str], ...]
+    runs: int
+    completed: int
+    placed: int
+    traced: int
+    users: int
+    node_hours: Value
+    saved: Value
+    overhead: Value
+    programs: tuple[ProgramFigures, ...]
+    levels: tuple[LevelFigures, ...]
+    stood_down: tuple[tuple[str, int], ...]
+    groups: tuple[tuple[str, tuple[GroupFigures, ...]], ...]
