@@ -15,7 +15,13 @@ DEFAULT_FILE = Path("/etc/slurm-topo/slurm-topo.toml")
 ARMS = ("off", "observe", "advise", "enforce")
 _PREFIX = "SLURM_TOPO_"
 # Variables of the job path share the prefix and are no settings.
-_NOT_SETTINGS = ("SLURM_TOPO_JOB_", "SLURM_TOPO_CONFIG", "SLURM_TOPO_SHARED")
+_NOT_SETTINGS = (
+    "SLURM_TOPO_JOB_",
+    "SLURM_TOPO_CONFIG",
+    "SLURM_TOPO_SHARED",
+    "SLURM_TOPO_LAB_DIR",
+    "SLURM_TOPO_REQUIRE_LAB",
+)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,132 @@
+"""The configuration files of a lab's Slurm and its accounting: options in, text out."""
+
+from __future__ import annotations
+
+from slurm_topo.lab.layout import LOGIN, TOP_SWITCH, Layout
+from slurm_topo.units import fold_hostlist
+
+CLUSTER = "lab"
+PARTITION = "lab"
+
+
+def slurm_conf(layout: Layout) -> str:
+    """Text of slurm.conf."""
+    options, folder = layout.options, layout.folder
+    nodes = fold_hostlist(node.name for node in layout.nodes)
+    settings = {
+        "ClusterName": CLUSTER,
+        "SlurmctldHost": f"{LOGIN}({layout.login_address})",
+        # The folder may be anywhere (a home of mode 0700) and no account of a package is needed.
+        "SlurmUser": "root",
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={layout.munge_socket}",
+        "CredType": "cred/munge",
+        "StateSaveLocation": folder / "ctld",
+        "SlurmctldPidFile": layout.run("slurmctld.pid"),
+        "SlurmctldLogFile": layout.log("slurmctld"),
+        "SlurmdSpoolDir": folder / "nodes" / "%n",
+        "SlurmdPidFile": layout.run("%n.slurmd.pid"),
+        "SlurmdLogFile": layout.log("%n"),
+        # Node-local to Slurm; the PMIx directories of two nodes would collide in a common one.
+        "TmpFS": folder / "nodes" / "%n" / "tmp",
+        "SwitchType": "switch/none",
+        "MpiDefault": "pmix",
+        "ProctrackType": "proctrack/linuxproc",
+        "TaskPlugin": "task/affinity",
+        "SelectType": "select/cons_tres",
+        "SelectTypeParameters": "CR_Core",
+        "TopologyPlugin": "topology/tree",
+        # Nodes have the CPUs that the options say, whatever this machine has.
+        "SlurmdParameters": "config_overrides",
+        "ReturnToService": 2,
+        # A job that died with the cluster is not run again when it comes back.
+        "JobRequeue": 0,
+        "KillWait": 5,
+        "MinJobAge": 3600,
+        "MaxJobCount": 10000,
+        "SlurmctldTimeout": 30,
+        "SlurmdTimeout": 60,
+        "MessageTimeout": 30,
+        "SchedulerType": "sched/backfill",
+        # Start and end jobs at once: a lab's queue is short.
+        "SchedulerParameters": "batch_sched_delay=0,sched_interval=5,bf_interval=5",
+        "JobAcctGatherType": "jobacct_gather/linux",
+        "JobAcctGatherFrequency": "task=1",
+        "AccountingStorageType": "accounting_storage/slurmdbd",
+        "AccountingStorageHost": layout.login_address,
+        # For munge this is a socket: connections to slurmdbd do not look at AuthInfo.
+        "AccountingStoragePass": layout.munge_socket,
+        "MailProg": "/bin/true",
+        "AccountingStoreFlags": "job_comment,job_env,job_script",
+        "PlugStackConfig": layout.etc("plugstack.conf"),
+        "SlurmctldDebug": "info",
+        "SlurmdDebug": "info",
+    }
+    if options.integrate:
+        settings["JobSubmitPlugins"] = "lua"
+    lines = [f"{key}={value}" for key, value in settings.items()]
+    lines += [
+        f"NodeName={node.name} NodeAddr={node.address} CPUs={options.cpus} Boards=1 SocketsPerBoard=1 "
+        f"CoresPerSocket={options.cpus} ThreadsPerCore=1 RealMemory={options.memory} State=UNKNOWN"
+        for node in layout.nodes
+    ]
+    lines += [
+        f"PartitionName={PARTITION} Nodes={nodes} Default=YES State=UP OverSubscribe=NO "
+        "DefaultTime=10 MaxTime=INFINITE"
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def topology_conf(layout: Layout) -> str:
+    """Text of topology.conf: leaf switches and, above more than one of them, the top switch."""
+    lines = [
+        f"SwitchName={switch} Nodes={fold_hostlist(n.name for n in layout.nodes if n.switch == switch)}"
+        for switch in layout.switches
+    ]
+    if len(layout.switches) > 1:
+        lines.append(f"SwitchName={TOP_SWITCH} Switches={fold_hostlist(layout.switches)}")
+    return "\n".join(lines) + "\n"
+
+
+def slurmdbd_conf(layout: Layout) -> str:
+    """Text of slurmdbd.conf; root enters MariaDB through its socket, so no password is in it."""
+    settings = {
+        "DbdHost": LOGIN,
+        "DbdAddr": layout.login_address,
+        "SlurmUser": "root",
+        "AuthType": "auth/munge",
+        "AuthInfo": f"socket={layout.munge_socket}",
+        "StorageType": "accounting_storage/mysql",
+        "StorageHost": "localhost",
+        "StorageUser": "root",
+        "StorageLoc": "slurm_acct_db",
+        "PidFile": layout.run("slurmdbd.pid"),
+        "LogFile": layout.log("slurmdbd"),
+        "DebugLevel": "info",
+    }
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
+def cgroup_conf(layout: Layout) -> str:
+    """Text of cgroup.conf: nothing is constrained, so that any cgroup layout of the machine will do."""
+    del layout
+    return "IgnoreSystemd=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainDevices=no\n"
+
+
+def mariadb_conf(layout: Layout) -> str:
+    """Text of mariadb.cnf: a small server that listens on nothing but its socket."""
+    settings = {
+        "user": "root",
+        "datadir": layout.folder / "db",
+        "socket": layout.database_socket,
+        "pid-file": layout.run("mariadbd.pid"),
+        "log-error": layout.log("mariadbd"),
+        "tmpdir": layout.folder / "db",
+        "innodb_buffer_pool_size": "64M",
+        "innodb_log_file_size": "16M",
+        "innodb_lock_wait_timeout": 900,
+        # A lab may lose its last second when the machine stops; no commit waits for the disk.
+        "innodb_flush_log_at_trx_commit": 2,
+    }
+    lines = [f"{key}={value}" for key, value in settings.items()]
+    return "\n".join(["[mariadbd]", "skip-networking", "skip-log-bin", *lines]) + "\n"
