@@ -1,0 +1,230 @@
+"""``slurm-topo place``: match a communication graph with a machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from slurm_topo.errors import InputError
+from slurm_topo.model import CommGraph, Machine, Placement
+
+FORMAT = "slurm-topo-placement"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class PlaceOptions:
+    """What the user asked for."""
+
+    graph: str
+    machine: str
+    format: str
+    effort: str
+    budget_s: float | None
+    seed: int
+    output: str | None
+
+
+@click.command("place", short_help="Match a communication graph with a machine.")
+@click.option(
+    "--graph",
+    required=True,
+    metavar="FILE",
+    help="Traced graph (.npz), SciPy sparse matrix (.npz) or Matrix Market (.mtx).",
+)
+@click.option(
+    "--machine",
+    required=True,
+    metavar="MACHINE",
+    help="hwloc XML, hwloc synthetic string, cluster description, or tree:a1:..:ak/d1:..:dk "
+    "(innermost level first; d is the cost of a byte).",
+)
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option(
+    "--effort",
+    type=click.Choice(["launch", "best"]),
+    default="launch",
+    show_default=True,
+    help="How much work the search is worth.",
+)
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End after this time with the best placement found.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
+@click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")
+def place(
+    graph: str,
+    machine: str,
+    format_: str,
+    effort: str,
+    budget: float | None,
+    seed: int,
+    output: str | None,
+) -> None:
+    """Match a communication graph with a machine.
+
+    Finds a core for each rank so that the traffic costs least, and says what Slurm's own distributions would
+    cost. Ctrl-C ends the search with the best placement found so far.
+    """
+    run_place(PlaceOptions(graph, machine, format_, effort, budget, seed, output))
+
+
+def run_place(options: PlaceOptions) -> None:
+    """Read, place, write."""
+    from slurm_topo.placement.solve import place as solve
+    from slurm_topo.trace import read_graph
+
+    graph = read_graph(options.graph)
+    machine = read_machine_argument(options.machine)
+    with termination_as_interrupt():
+        placement = solve(
+            graph,
+            machine,
+            effort=options.effort,  # type: ignore[arg-type]
+            budget_s=options.budget_s,
+            seed=options.seed,
+        )
+    render = _as_json if options.format == "json" else _as_table
+    write_output(render(graph, machine, placement), options.output)
+
+
+def read_machine_argument(text: str) -> Machine:
+    """The machine that the text names: a tree, or what :func:`slurm_topo.machine.read_machine` knows."""
+    from slurm_topo.machine.tree import PREFIX, parse_tree
+
+    if text.startswith(PREFIX):
+        return parse_tree(text)
+    from slurm_topo.machine import read_machine
+
+    return read_machine(text)
+
+
+@contextmanager
+def termination_as_interrupt() -> Iterator[None]:
+    """SIGTERM ends the search as Ctrl-C does."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    previous = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+
+
+def describe(graph: CommGraph, machine: Machine, placement: Placement) -> dict[str, Any]:
+    """The placement as JSON values (docs/placement.md)."""
+    from slurm_topo.placement.cost import bytes_by_level
+
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "ranks": graph.ranks,
+        "cores": machine.cores,
+        "cost": placement.cost,
+        "baselines": dict(placement.baselines),
+        "solver": placement.solver,
+        "seed": placement.seed,
+        "seconds": round(placement.seconds, 4),
+        "levels": [level.name for level in machine.levels],
+        "bytes_by_level": bytes_by_level(graph, machine, placement.core_of_rank).tolist(),
+        "placement": placement.core_of_rank.tolist(),
+    }
+
+
+def _as_json(graph: CommGraph, machine: Machine, placement: Placement) -> str:
+    return json.dumps(describe(graph, machine, placement)) + "\n"
+
+
+def _as_table(graph: CommGraph, machine: Machine, placement: Placement) -> str:
+    lines = [f"{graph.ranks} ranks on {machine.cores} cores, seed {placement.seed}, {placement.solver}", ""]
+    if not graph.source.size:
+        lines[1:] = ["No traffic in this graph: placed as Slurm does.", ""]
+    lines += _cost_lines(placement)
+    lines += ["", *_level_lines(graph, machine, placement)]
+    lines += ["", *_rank_lines(machine, placement)]
+    return "\n".join(lines) + "\n"
+
+
+def _cost_lines(placement: Placement) -> list[str]:
+    lines = [f"{'':14} {'cost':>14}  {'this placement':>14}"]
+    for name, cost in placement.baselines.items():
+        share = f"{placement.cost / cost - 1:+.1%}" if cost > 0 else "the same"
+        lines.append(f"{name:14} {cost:14.6g}  {share:>14}")
+    return [*lines, f"{'placed':14} {placement.cost:14.6g}"]
+
+
+def _level_lines(graph: CommGraph, machine: Machine, placement: Placement) -> list[str]:
+    """Bytes by level, before (the best baseline) and after."""
+    from slurm_topo.placement.baselines import baselines
+    from slurm_topo.placement.cost import bytes_by_level
+
+    name = min(placement.baselines, key=lambda key: placement.baselines[key])
+    before = bytes_by_level(graph, machine, baselines(machine, graph.ranks)[name])
+    after = bytes_by_level(graph, machine, placement.core_of_rank)
+    total = float(after.sum()) or 1.0
+    lines = [f"{'bytes within':14} {name:>14}  {'placed':>14}"]
+    for level, old, new in zip(machine.levels, before, after, strict=True):
+        lines.append(f"{level.name:14} {old / total:14.1%}  {new / total:14.1%}")
+    return lines
+
+
+def _rank_lines(machine: Machine, placement: Placement) -> list[str]:
+    """A line a node, or a line for every eight ranks of a machine without nodes."""
+    cores = placement.core_of_rank.tolist()
+    if len(machine.node_names) == 1:
+        lines = [f"{'rank':>8}  core"]
+        for first in range(0, len(cores), 8):
+            lines.append(f"{first:8}  " + " ".join(f"{core:6}" for core in cores[first : first + 8]))
+        return lines
+    ranks: dict[int, list[str]] = {}
+    for rank, core in enumerate(cores):
+        ranks.setdefault(int(machine.node[core]), []).append(f"{rank}:{core}")
+    lines = [f"{'node':14} rank:core"]
+    return lines + [f"{machine.node_names[node]:14} {' '.join(ranks[node])}" for node in sorted(ranks)]
+
+
+def write_output(text: str, output: str | None) -> None:
+    """Print the text, or write it to a file: whole or not at all.
+
+    Raises
+    ------
+    InputError
+        The file cannot be written.
+    """
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    _write_whole(Path(output), lambda name: Path(name).write_text(text, encoding="utf-8"))
+
+
+def _write_whole(path: Path, write: Callable[[str], Any]) -> None:
+    temporary = ""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        write(temporary)
+        mask = os.umask(0o077)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot be written ({error.strerror}); give a file in a writable folder"
+        ) from error
+    finally:
+        if temporary and os.path.exists(temporary):
+            os.unlink(temporary)

@@ -1,0 +1,38 @@
+"""cffi binding of the placement kernel (API mode): ``_build.py OUT.c`` writes its C code."""
+
+from __future__ import annotations
+
+import sys
+
+from cffi import FFI
+
+CDEF = """
+typedef struct { volatile int32_t stop; double deadline; } st_control;
+typedef struct { int64_t moves; double hot; double cool; uint64_t seed; ...; } st_schedule;
+typedef struct st_instance st_instance;
+bool st_expired(const st_control *control);
+
+st_instance *st_instance_new(int32_t cores, int32_t levels, const int32_t *groups, const double *per_byte,
+    const double *per_message, int32_t ranks, int64_t pairs, const int32_t *source, const int32_t *target,
+    const double *nbytes, const double *messages);
+st_instance *st_instance_groups(const st_instance *fine, int32_t level, const int32_t *core_of);
+void st_instance_free(st_instance *instance);
+int32_t st_instance_levels(const st_instance *instance);
+int32_t st_instance_vertices(const st_instance *instance);
+double st_instance_cost(const st_instance *instance, const int32_t *core_of);
+int st_instance_expand(const st_instance *fine, int32_t level, const int32_t *old_core_of,
+    const int32_t *core_of_group, int32_t *core_of);
+int st_multisect(const st_instance *instance, int32_t tries, int32_t cycles, uint64_t seed,
+    const st_control *control, int32_t *core_of);
+int64_t st_descend(const st_instance *instance, const uint8_t *fixed, int32_t sweeps,
+    const st_control *control, int32_t *core_of);
+int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_schedule *schedule,
+    const st_control *control, int32_t *core_of);
+"""
+
+ffibuilder = FFI()
+ffibuilder.set_source("slurm_topo.placement._kernel", '#include "st_kernel.h"', py_limited_api=True)
+ffibuilder.cdef(CDEF)
+
+if __name__ == "__main__":
+    ffibuilder.emit_c_code(sys.argv[1])

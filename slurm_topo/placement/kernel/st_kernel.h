@@ -1,0 +1,59 @@
+/* Interface of the placement kernel: everything that Python calls. */
+#ifndef ST_KERNEL_H
+#define ST_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How a search is told to end: by a flag set from another thread or by the monotonic clock. */
+typedef struct {
+	volatile int32_t stop;
+	double deadline; /* seconds of CLOCK_MONOTONIC, 0 for none */
+} st_control;
+
+/* Whether the search is to end now. A NULL control never ends it. */
+bool st_expired(const st_control *control);
+
+typedef struct st_instance st_instance;
+
+/* Annealing of swaps. `hot` and `cool` are temperatures in units of a typical edge at the level of the swap. */
+typedef struct {
+	int64_t moves;
+	double hot;
+	double cool;
+	uint64_t seed;
+} st_schedule;
+
+/*
+ * A graph on a machine. groups[l * cores + i] is the group of core i at level l (innermost first, nested, one group
+ * at the last level); a byte costs per_byte[l], a message per_message[l]. Vertices from `ranks` to `cores` - 1 are
+ * free cores. Returns NULL when memory is short or the groups are not nested.
+ */
+st_instance *st_instance_new(int32_t cores, int32_t levels, const int32_t *groups, const double *per_byte,
+			     const double *per_message, int32_t ranks, int64_t pairs, const int32_t *source,
+			     const int32_t *target, const double *nbytes, const double *messages);
+/*
+ * The instance of the groups of `level`: its vertices are the groups, as `core_of` (vertex -> core, all vertices of
+ * the finer instance) fills them. NULL when memory is short.
+ */
+st_instance *st_instance_groups(const st_instance *fine, int32_t level, const int32_t *core_of);
+void st_instance_free(st_instance *instance);
+int32_t st_instance_levels(const st_instance *instance);
+int32_t st_instance_vertices(const st_instance *instance);
+double st_instance_cost(const st_instance *instance, const int32_t *core_of);
+
+/* Write a placement of a coarse instance back: the vertices of each group move to the core range of its new place. */
+int st_instance_expand(const st_instance *fine, int32_t level, const int32_t *old_core_of,
+		       const int32_t *core_of_group, int32_t *core_of);
+
+/* Recursive multisection along the tree into core_of (all vertices). 0, or -1 when memory is short. */
+int st_multisect(const st_instance *instance, int32_t tries, int32_t cycles, uint64_t seed, const st_control *control,
+		 int32_t *core_of);
+/* Swap vertices while that lowers the cost; returns the number of swaps or -1. */
+int64_t st_descend(const st_instance *instance, const uint8_t *fixed, int32_t sweeps, const st_control *control,
+		   int32_t *core_of);
+/* Anneal swaps from core_of, in place; returns the number of accepted swaps or -1. */
+int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_schedule *schedule,
+		  const st_control *control, int32_t *core_of);
+
+#endif

@@ -1,0 +1,140 @@
+"""The kernel's objects in Python. Nothing outside this file sees a C pointer."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_topo.errors import LaunchError, PlacementError
+from slurm_topo.model import CommGraph, Ints, Machine
+from slurm_topo.placement.cost import inverse_bandwidths, latencies
+
+try:
+    from slurm_topo.placement import _kernel
+except ImportError as missing:
+    raise LaunchError(f"the placement kernel cannot be loaded ({missing}); build it with: make") from missing
+
+ffi: Any = _kernel.ffi
+lib: Any = _kernel.lib
+
+
+class Control:
+    """Ends the searches that run with it: by :meth:`stop` from any thread, or at a time of the monotonic clock."""
+
+    def __init__(self, deadline: float = 0.0) -> None:
+        self.pointer = ffi.new("st_control *", {"stop": 0, "deadline": deadline})
+
+    def stop(self) -> None:
+        """End soon, with what is there."""
+        self.pointer.stop = 1
+
+    def expired(self) -> bool:
+        """Whether the search is to end now."""
+        return bool(lib.st_expired(self.pointer))
+
+
+class Instance:
+    """A graph on a machine inside the kernel; a context manager that frees it.
+
+    Placements are int32 arrays of shape (vertices,): the core of each vertex. The vertices are the ranks and,
+    behind them, one free vertex for each core that is left over.
+    """
+
+    def __init__(self, pointer: Any) -> None:
+        if not pointer:
+            raise MemoryError("the placement kernel ran out of memory")
+        self.pointer = pointer
+        self.vertices: int = lib.st_instance_vertices(pointer)
+        self.levels: int = lib.st_instance_levels(pointer)
+
+    @classmethod
+    def build(cls, graph: CommGraph, machine: Machine, cores: NDArray[np.integer]) -> Instance:
+        """The graph on some cores of the machine; core i of the instance is ``cores[i]``."""
+        if graph.ranks > cores.size:
+            raise PlacementError(
+                f"{graph.ranks} ranks do not fit on {cores.size} cores; give a larger machine"
+            )
+        groups = np.ascontiguousarray(machine.groups[:, cores], dtype=np.int32)
+        per_byte, per_message = inverse_bandwidths(machine), latencies(machine)
+        return cls(
+            lib.st_instance_new(
+                cores.size,
+                len(machine.levels),
+                _ints(groups),
+                _doubles(per_byte),
+                _doubles(per_message),
+                graph.ranks,
+                graph.source.size,
+                _ints(np.ascontiguousarray(graph.source, dtype=np.int32)),
+                _ints(np.ascontiguousarray(graph.target, dtype=np.int32)),
+                _doubles(np.ascontiguousarray(graph.nbytes, dtype=np.float64)),
+                _doubles(np.ascontiguousarray(graph.messages, dtype=np.float64)),
+            )
+        )
+
+    def __enter__(self) -> Instance:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lib.st_instance_free(self.pointer)
+        self.pointer = ffi.NULL
+
+    def groups(self, level: int, placement: Ints) -> Instance:
+        """The instance whose vertices are the groups of `level` as this placement fills them."""
+        return Instance(lib.st_instance_groups(self.pointer, level, _ints(placement)))
+
+    def expand(self, level: int, placement: Ints, groups: Ints) -> Ints:
+        """The placement after its groups of `level` have moved to the places that `groups` gives them."""
+        moved = np.empty_like(placement)
+        lib.st_instance_expand(self.pointer, level, _ints(placement), _ints(groups), _ints(moved))
+        return moved
+
+    def cost(self, placement: Ints) -> float:
+        """Cost in the kernel's unit: comparable within one instance only."""
+        return float(lib.st_instance_cost(self.pointer, _ints(placement)))
+
+    def multisect(self, tries: int, cycles: int, seed: int, control: Control) -> Ints:
+        """Cut the graph along the tree; each cut is the best of `tries`, made better `cycles` times."""
+        placement = np.empty(self.vertices, dtype=np.int32)
+        _check(lib.st_multisect(self.pointer, tries, cycles, seed, control.pointer, _ints(placement)))
+        return placement
+
+    def descend(self, placement: Ints, fixed: NDArray[np.uint8] | None, control: Control) -> int:
+        """Swap in place while that lowers the cost; the number of swaps."""
+        return _check(lib.st_descend(self.pointer, _mask(fixed), 100, control.pointer, _ints(placement)))
+
+    def anneal(
+        self,
+        placement: Ints,
+        fixed: NDArray[np.uint8] | None,
+        moves: int,
+        heat: tuple[float, float],
+        seed: int,
+        control: Control,
+    ) -> int:
+        """Anneal swaps in place from the first heat to the second; the number of accepted swaps."""
+        schedule = ffi.new("st_schedule *", {"moves": moves, "hot": heat[0], "cool": heat[1], "seed": seed})
+        return _check(lib.st_anneal(self.pointer, _mask(fixed), schedule, control.pointer, _ints(placement)))
+
+
+def _check(code: int) -> int:
+    if code < 0:
+        raise MemoryError("the placement kernel ran out of memory")
+    return code
+
+
+def _ints(array: NDArray[np.int32]) -> Any:
+    return ffi.from_buffer("int32_t[]", array)
+
+
+def _doubles(array: NDArray[np.float64]) -> Any:
+    return ffi.from_buffer("double[]", array)
+
+
+def _mask(fixed: NDArray[np.uint8] | None) -> Any:
+    return ffi.NULL if fixed is None else ffi.from_buffer("uint8_t[]", fixed)

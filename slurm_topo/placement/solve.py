@@ -1,0 +1,185 @@
+"""``place``: the placement of a graph on a machine, never worse than what Slurm alone would do."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from slurm_topo.errors import PlacementError
+from slurm_topo.model import CommGraph, Ints, Machine, Placement
+from slurm_topo.placement.baselines import baselines
+from slurm_topo.placement.cost import check_placement, cost
+from slurm_topo.placement.native import Control, Instance
+from slurm_topo.placement.search import Search
+from slurm_topo.placement.select import select_cores
+
+Effort = Literal["launch", "best"]
+EFFORTS = ("launch", "best")
+
+
+def place(
+    graph: CommGraph,
+    machine: Machine,
+    *,
+    effort: Effort = "launch",
+    budget_s: float | None = None,
+    seed: int = 0,
+    start: NDArray[np.integer] | None = None,
+    fixed: Mapping[int, int] | None = None,
+) -> Placement:
+    """Match a communication graph with a machine.
+
+    Parameters
+    ----------
+    graph : CommGraph
+        Who sent how much to whom, n ranks.
+    machine : Machine
+        At least n cores.
+    effort : {"launch", "best"}
+        How much work the search is worth: for a launch that waits for it, or ahead of time.
+    budget_s : float, optional
+        Seconds of elapsed time after which the search ends with the best that it has. The amount of work is
+        otherwise counted, not timed, so that a seed gives the same placement again.
+    seed : int
+        Seed of the random generator, at least 0.
+    start : int array, shape (n,), optional
+        A known placement to start from (of an earlier run, say).
+    fixed : mapping of int to int, optional
+        Rank to core: these ranks stay there. The baselines do not know about them, so that the result may
+        then be worse than a baseline.
+
+    Returns
+    -------
+    Placement
+        Its cost is never above that of a baseline or of `start` (unless ranks are fixed).
+
+    Raises
+    ------
+    PlacementError
+        More ranks than cores, or `start` or `fixed` do not fit.
+
+    Notes
+    -----
+    A KeyboardInterrupt during the search ends it; the best placement so far is returned.
+    """
+    if effort not in EFFORTS:
+        raise PlacementError(f"effort {effort!r} is unknown; it is one of {', '.join(EFFORTS)}")
+    began = time.process_time()
+    deadline = 0.0 if budget_s is None else time.monotonic() + budget_s
+    known = baselines(machine, graph.ranks)
+    costs = {name: cost(graph, machine, placement) for name, placement in known.items()}
+    starts = dict(known)
+    if start is not None:
+        check_placement(graph, machine, np.asarray(start))
+        starts["start"] = np.asarray(start, dtype=np.int32)
+    pinned = _check_fixed(graph, machine, fixed)
+    starts = {name: _pin(placement, pinned) for name, placement in starts.items()}
+    best = min(starts, key=lambda name: cost(graph, machine, starts[name]))
+    found, solver = starts[best], best
+    if graph.source.size and graph.ranks > 1:
+        placement, name = _search(graph, machine, starts, best, effort, deadline, seed, pinned)
+        if cost(graph, machine, placement) < cost(graph, machine, found):
+            found, solver = placement, name
+    return Placement(
+        core_of_rank=found,
+        cost=cost(graph, machine, found),
+        baselines=costs,
+        solver=solver,
+        seed=seed,
+        seconds=time.process_time() - began,
+    )
+
+
+def _check_fixed(graph: CommGraph, machine: Machine, fixed: Mapping[int, int] | None) -> dict[int, int]:
+    pinned = {int(rank): int(core) for rank, core in (fixed or {}).items()}
+    for rank, core in pinned.items():
+        if not (0 <= rank < graph.ranks and 0 <= core < machine.cores):
+            raise PlacementError(
+                f"fixed rank {rank} on core {core}: there are {graph.ranks} ranks and {machine.cores} cores; "
+                "name existing ones"
+            )
+    if len(set(pinned.values())) < len(pinned):
+        raise PlacementError("fixed ranks: a core is given twice; give each rank its own")
+    return pinned
+
+
+def _pin(placement: Ints, pinned: Mapping[int, int]) -> Ints:
+    """The placement with the pinned ranks on their cores; who was there takes the core that becomes free."""
+    if not pinned:
+        return placement
+    moved = placement.copy()
+    rank_at = {int(core): rank for rank, core in enumerate(placement)}
+    for rank, core in pinned.items():
+        other, left = rank_at.get(core), int(moved[rank])
+        if other is not None:
+            moved[other] = left
+            rank_at[left] = other
+        else:
+            rank_at.pop(left, None)
+        moved[rank] = core
+        rank_at[core] = rank
+    return moved
+
+
+def _search(
+    graph: CommGraph,
+    machine: Machine,
+    starts: Mapping[str, Ints],
+    best: str,
+    effort: Effort,
+    deadline: float,
+    seed: int,
+    pinned: Mapping[int, int],
+) -> tuple[Ints, str]:
+    """The best placement of a search, and the name of the solver."""
+    cores = select_cores(graph.ranks, machine, starts[best], pinned.values())
+    index = np.full(machine.cores, -1, dtype=np.int32)
+    index[cores] = np.arange(cores.size, dtype=np.int32)
+    fixed = None
+    if pinned:
+        fixed = np.zeros(cores.size, dtype=np.uint8)
+        fixed[list(pinned)] = 1
+    control = Control(deadline)
+    with Instance.build(graph, machine, cores) as instance:
+        search = Search(instance, control, seed, fixed)
+        # The best start comes first: the search always holds it.
+        for name in sorted(starts, key=lambda name: name != best):
+            local = index[starts[name]]
+            if (local >= 0).all():
+                search.offer(_with_free_cores(local, cores.size), name)
+        _run(search, effort, control)
+        assert search.best is not None
+        return cores[search.best[: graph.ranks]].astype(np.int32), search.best_name
+
+
+def _with_free_cores(local: Ints, cores: int) -> Ints:
+    """Ranks first, then the vertices that stand for free cores."""
+    free = np.ones(cores, dtype=bool)
+    free[local] = False
+    return np.concatenate([local, np.flatnonzero(free).astype(np.int32)])
+
+
+def _run(search: Search, effort: Effort, control: Control) -> None:
+    """Search in a thread: the kernel does not hold the interpreter, so that signals are handled here."""
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            search.launch() if effort == "launch" else search.thorough()
+        except BaseException as error:  # carried over to the caller's thread
+            failures.append(error)
+
+    thread = threading.Thread(target=work, name="placement", daemon=True)
+    thread.start()
+    try:
+        thread.join()
+    except KeyboardInterrupt:
+        control.stop()
+        thread.join()
+    if failures:
+        raise failures[0]
