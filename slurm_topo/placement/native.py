@@ -13,7 +13,7 @@ from slurm_topo.model import CommGraph, Ints, Machine
 from slurm_topo.placement.cost import inverse_bandwidths, latencies
 
 try:
-    from slurm_topo.placement import _kernel
+    import slurm_topo.placement._kernel as _kernel
 except ImportError as missing:
     raise LaunchError(f"the placement kernel cannot be loaded ({missing}); build it with: make") from missing
 
@@ -22,7 +22,7 @@ lib: Any = _kernel.lib
 
 
 class Control:
-    """Ends the searches that run with it: by :meth:`stop` from any thread, or at a time of the monotonic clock."""
+    """Ends the searches that run with it: by :meth:`stop`, or at a time of the monotonic clock."""
 
     def __init__(self, deadline: float = 0.0) -> None:
         self.pointer = ffi.new("st_control *", {"stop": 0, "deadline": deadline})

@@ -18,8 +18,8 @@ def select_cores(ranks: int, machine: Machine, start: Ints, needed: Iterable[int
     """Cores for the search, ascending; int64 array, shape (at least ranks,).
 
     All cores, if they are not many more than the ranks. Otherwise the smallest group that has room for all
-    ranks, and in it the largest sub-groups first until there is room enough; beside these the cores of `start`
-    and the `needed` ones, so that the search can hold them.
+    ranks, and in it the largest sub-groups first until there is room enough; beside these the cores of
+    `start` and the `needed` ones, so that the search can hold them.
     """
     limit = max(ROOM * ranks, SMALL)
     if machine.cores <= limit:

@@ -283,7 +283,9 @@ def _checked(
             raise GraphError(f"{file}: an entry is not finite; traffic is a number from 0")
         if value.size and value.min() < 0:
             raise GraphError(f"{file}: an entry is negative ({value.min():g}); traffic is a number from 0")
-    return build_graph(rows, source, target, *values, meta=meta)
+    nbytes, messages, modelled = [*values, None, None][:3]
+    assert nbytes is not None
+    return build_graph(rows, source, target, nbytes, messages, modelled, meta)
 
 
 def _write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
