@@ -1,0 +1,70 @@
+#include "args.h"
+
+#include <string.h>
+
+static const char *const memory_names[] = { "preferred", "bind", "interleave", "none" };
+
+static int parse_memory(const char *value, enum st_memory *memory)
+{
+	for (int i = ST_MEMORY_PREFERRED; i <= ST_MEMORY_NONE; i++)
+		if (!strcmp(value, memory_names[i])) {
+			*memory = (enum st_memory)i;
+			return 0;
+		}
+	return -1;
+}
+
+/* LD_PRELOAD separates at blanks and colons, so such a path could not be written there. */
+static int parse_path(const char *value, const char **path)
+{
+	if (value[0] != '/' || strpbrk(value, ": \t\n"))
+		return -1;
+	*path = value;
+	return 0;
+}
+
+static int parse_value(const char *name, size_t len, const char *value, struct st_args *args)
+{
+	const struct {
+		const char *name;
+		const char **path;
+	} paths[] = {
+		{ "spool", &args->spool },   { "local_dir", &args->local_dir },
+		{ "tracer", &args->tracer }, { "place", &args->place },
+		{ "config", &args->config }, { "kill_switch", &args->kill_switch },
+	};
+	uint64_t number;
+
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+		if (strlen(paths[i].name) == len && !strncmp(paths[i].name, name, len))
+			return parse_path(value, paths[i].path);
+	if (len == 11 && !strncmp(name, "deadline_ms", len)) {
+		if (st_number(value, 60000, &number) < 0)
+			return -1;
+		args->deadline_ms = (int)number;
+		return 0;
+	}
+	if (len == 6 && !strncmp(name, "memory", len))
+		return parse_memory(value, &args->memory);
+	return -1;
+}
+
+int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *why)
+{
+	*args = (struct st_args){
+		.spool = "/var/spool/slurm-topo",
+		.local_dir = "/dev/shm",
+		.kill_switch = "/etc/slurm-topo/disabled",
+		.deadline_ms = 1000,
+	};
+	for (int i = 0; i < argc; i++) {
+		const char *equals = strchr(argv[i], '=');
+
+		if (!equals || parse_value(argv[i], (size_t)(equals - argv[i]), equals + 1, args) < 0)
+			return st_why_set(why,
+					  "plugstack.conf: argument %.60s is not one of spool=, local_dir=, tracer=, "
+					  "place=, config=, kill_switch= (absolute paths), deadline_ms=, memory=",
+					  argv[i]);
+	}
+	return 0;
+}

@@ -1,0 +1,23 @@
+/* The plugin's arguments in plugstack.conf. */
+#ifndef ST_ARGS_H
+#define ST_ARGS_H
+
+#include "base.h"
+
+enum st_memory { ST_MEMORY_PREFERRED, ST_MEMORY_BIND, ST_MEMORY_INTERLEAVE, ST_MEMORY_NONE };
+
+struct st_args {
+	const char *spool;
+	const char *local_dir;
+	const char *tracer;      /* NULL: nothing is traced */
+	const char *place;       /* NULL: nothing is placed */
+	const char *kill_switch;
+	const char *config;      /* NULL: the default of `slurm-topo` */
+	int deadline_ms;
+	enum st_memory memory;
+};
+
+/* 0, or -1 with the argument that is wrong. The values point into `argv`. */
+int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *why);
+
+#endif

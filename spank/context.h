@@ -1,0 +1,23 @@
+/* What each context of Slurm does; plugin.c calls these. */
+#ifndef ST_CONTEXT_H
+#define ST_CONTEXT_H
+
+#include <stdint.h>
+
+#include <slurm/spank.h>
+
+#include "args.h"
+
+/* sbatch, salloc and srun: registers --topo. */
+void st_option_register(spank_t spank);
+
+/* srun, before it reads its environment and options. */
+void st_srun_init(const struct st_args *args);
+
+/* slurmstepd, in the task, as the user. */
+void st_task_init(spank_t spank, const struct st_args *args);
+
+/* slurmstepd, after the last task, as root. */
+void st_step_exit(spank_t spank, const struct st_args *args);
+
+#endif

@@ -1,0 +1,27 @@
+/* The shape of the step that srun is about to launch, from its command line and its environment. */
+#ifndef ST_SHAPE_H
+#define ST_SHAPE_H
+
+#include "base.h"
+
+struct st_shape {
+	uint32_t ntasks;
+	uint32_t cpus;     /* CPUs a task */
+	uint32_t nodes;    /* nodes of the allocation */
+	uint32_t per_node; /* most tasks a node, 0: as many as fit */
+	bool exact;        /* the step gets no more CPUs than it asks for */
+	bool quiet;        /* the user wants no messages */
+	bool info;         /* srun only prints something */
+	int topo;          /* arm of --topo on the command line, -1: not given */
+};
+
+/*
+ * 0 where the shape is certain and the user has no wish of her own, else -1 and why: "user: ..." or "shape: ...".
+ * `topo`, `quiet` and `info` hold in both cases.
+ */
+int st_shape_read(int argc, char *const *argv, struct st_shape *shape, struct st_why *why);
+
+/* The arguments of this process. NULL where they cannot be read; free() the result. `argc` is their number. */
+char **st_command_line(int *argc);
+
+#endif

@@ -1,0 +1,185 @@
+/* slurmstepd, in every task, as the user: the tracer, the CPU mask and the memory policy of the rank. */
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bind.h"
+#include "context.h"
+#include "record.h"
+#include "spool.h"
+#include "tracing.h"
+
+struct task {
+	spank_t spank;
+	const struct st_args *args;
+	uint32_t job, rank;
+	char step[16];
+	char node[256];
+	char plan_path[PATH_MAX];
+	struct st_plan plan;
+	struct st_set cpus, mem;
+	bool cpus_set, mem_set;
+	struct st_why why;
+};
+
+static bool job_variable(spank_t spank, const char *name, char *value, size_t size)
+{
+	value[0] = '\0';
+	return spank_getenv(spank, name, value, (int)size) == ESPANK_SUCCESS;
+}
+
+/* The arm of this task: the site's, or less where the user says so. */
+static int task_arm(spank_t spank)
+{
+	char site[16], user[16];
+	int arm, word;
+
+	job_variable(spank, "SLURM_TOPO_JOB_ARM", site, sizeof(site));
+	arm = st_arm_parse(site);
+	if (!job_variable(spank, "SLURM_TOPO", user, sizeof(user)))
+		return arm;
+	word = st_arm_parse(user);
+	return word < arm ? word : arm;
+}
+
+static bool read_identity(struct task *task)
+{
+	uint32_t step;
+
+	return spank_get_item(task->spank, S_JOB_ID, &task->job) == ESPANK_SUCCESS &&
+	       spank_get_item(task->spank, S_JOB_STEPID, &step) == ESPANK_SUCCESS &&
+	       spank_get_item(task->spank, S_TASK_GLOBAL_ID, &task->rank) == ESPANK_SUCCESS &&
+	       st_step_name(step, task->step, sizeof(task->step));
+}
+
+/* The plan by its name in this user's own spool, wherever the variable points to. */
+static int load_plan(struct task *task)
+{
+	const char *slash = strrchr(task->plan_path, '/'), *name = slash ? slash + 1 : task->plan_path;
+	int folder = st_spool_open(task->args->spool, "plans", false, &task->why);
+	char *text = NULL;
+	size_t size;
+
+	if (folder < 0)
+		return -1;
+	text = st_file_read(folder, name, ST_PLAN_MAX, &size, &task->why);
+	close(folder);
+	if (!text)
+		return task->why.text[0] ? -1 : st_why_set(&task->why, "plan: missing");
+	return st_plan_parse(&task->plan, text, size, &task->why);
+}
+
+static int check_plan(struct task *task)
+{
+	const struct st_plan *plan = &task->plan;
+	uint32_t total = 0;
+
+	if (!plan->place || plan->job != task->job)
+		return st_why_set(&task->why, "plan: belongs to another job");
+	if (spank_get_item(task->spank, S_JOB_TOTAL_TASK_COUNT, &total) != ESPANK_SUCCESS || total != plan->ranks ||
+	    task->rank >= plan->ranks)
+		return st_why_set(&task->why, "plan: is for %u ranks, the step has %u", plan->ranks, total);
+	if (strcmp(plan->nodes[plan->rank[task->rank].node], task->node))
+		return st_why_set(&task->why, "plan: has rank %u on another node", task->rank);
+	return 0;
+}
+
+static int bind_task(struct task *task)
+{
+	struct st_set allowed;
+
+	if (load_plan(task) < 0 || check_plan(task) < 0)
+		return -1;
+	if (st_cpus_allowed(&allowed) < 0)
+		return st_why_set(&task->why, "cpus: the mask of this task cannot be read");
+	if (st_cpus_of_rank(&task->plan, task->rank, &allowed, &task->cpus, &task->why) < 0)
+		return -1;
+	if (st_cpus_bind(&task->cpus) < 0)
+		return st_why_set(&task->why, "cpus: the kernel refuses the mask");
+	task->cpus_set = true;
+	st_memory_of_rank(&task->plan, task->rank, &task->mem);
+	task->mem_set = task->args->memory != ST_MEMORY_NONE && st_memory_bind(&task->mem, task->args->memory) == 0;
+	st_why_set(&task->why, "%s", task->plan.reason);
+	return 0;
+}
+
+/* A nested srun must inherit neither our host file nor a binding that is not in force any more. */
+static void clean_environment(const struct task *task)
+{
+	static const char *const ours[] = { "SLURM_TOPO_JOB_PLAN", "SLURM_HOSTFILE", "SLURM_DISTRIBUTION" };
+	static const char *const binding[] = { "SLURM_CPU_BIND", "SLURM_CPU_BIND_TYPE", "SLURM_CPU_BIND_LIST",
+					       "SLURM_CPU_BIND_VERBOSE" };
+
+	for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
+		spank_unsetenv(task->spank, ours[i]);
+	for (size_t i = 0; task->cpus_set && i < sizeof(binding) / sizeof(binding[0]); i++)
+		spank_unsetenv(task->spank, binding[i]);
+}
+
+static void write_record(struct task *task)
+{
+	struct st_record record;
+	struct st_set now;
+	struct st_why ignored;
+	char file[320], list[240];
+	int folder = st_spool_open(task->args->spool, "records", true, &ignored);
+
+	if (folder < 0)
+		return;
+	snprintf(file, sizeof(file), "%u.%s.%.240s.rec", task->job, task->step, task->node);
+	st_record_begin(&record, "task");
+	st_record_count(&record, "job", task->job);
+	st_record_text(&record, "step", task->step);
+	st_record_text(&record, "node", task->node);
+	st_record_count(&record, "rank", task->rank);
+	st_record_text(&record, "decision", task->cpus_set ? "place" : "stand-down");
+	st_record_text(&record, "reason", task->why.text);
+	if (st_cpus_now(&now) == 0) {
+		st_set_format(&now, list, sizeof(list));
+		st_record_text(&record, "cpus", list);
+	}
+	if (task->mem_set) {
+		st_set_format(&task->mem, list, sizeof(list));
+		st_record_text(&record, "mem", list);
+	}
+	st_file_append(folder, file, record.text, st_record_end(&record), &ignored);
+	close(folder);
+}
+
+static void place_task(struct task *task)
+{
+	job_variable(task->spank, "SLURMD_NODENAME", task->node, sizeof(task->node));
+	if (task->node[0] == '.' || strchr(task->node, '/'))
+		task->node[0] = '\0';
+	if (bind_task(task) < 0)
+		slurm_verbose("slurm-topo: rank %u: stood down: %s", task->rank, task->why.text);
+	clean_environment(task);
+	write_record(task);
+	st_plan_free(&task->plan);
+}
+
+void st_task_init(spank_t spank, const struct st_args *args)
+{
+	struct task task = { .spank = spank, .args = args };
+	char traced[8], counters[8];
+	bool has_plan = job_variable(spank, "SLURM_TOPO_JOB_PLAN", task.plan_path, sizeof(task.plan_path));
+	bool has_trace = job_variable(spank, "SLURM_TOPO_JOB_TRACE", traced, sizeof(traced)) && !strcmp(traced, "1");
+	bool has_counters =
+		spank_getenv(spank, "SLURM_TOPO_JOB_COUNTERS", counters, sizeof(counters)) != ESPANK_ENV_NOEXIST;
+	int arm;
+
+	if ((!has_plan && !has_trace && !has_counters) || !read_identity(&task))
+		return;
+	arm = access(args->kill_switch, F_OK) == 0 ? ST_OFF : task_arm(spank);
+	if (!has_trace || arm < ST_OBSERVE || st_trace_enter(spank, args, task.job, task.step, &task.why) < 0) {
+		if (task.why.text[0])
+			slurm_verbose("slurm-topo: rank %u: not traced: %s", task.rank, task.why.text);
+		if (has_counters)
+			st_trace_leave(spank, args);
+	}
+	if (has_plan && arm == ST_ENFORCE)
+		place_task(&task);
+	else if (has_plan)
+		clean_environment(&task);
+}
