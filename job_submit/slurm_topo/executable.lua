@@ -1,0 +1,195 @@
+-- The MPI program of a batch script: the command of its last srun, mpirun or mpiexec line.
+
+local M = {}
+
+-- Only the end of a very long script is looked at, and only so many of its lines.
+local TAIL, LINE_LIMIT, CANDIDATES = 65536, 4096, 20
+
+local function set(words)
+  local found = {}
+  for word in words:gmatch("%S+") do
+    found[word] = true
+  end
+  return found
+end
+
+local LAUNCHERS = set("srun mpirun mpiexec mpiexec.hydra mpiexec.mpich mpiexec.openmpi mpirun.openmpi mpirun.mpich orterun prterun prun ibrun")
+-- Words that may stand before a command.
+local PREFIXES = set("then do else if elif while until ! { time exec nohup command env builtin")
+-- Programs that run another one whose name matters more than theirs.
+local INTERPRETERS = set("python python2 python3 perl ruby bash sh zsh ksh julia Rscript java node lua matlab octave")
+local WRAPPERS = set("env time nice numactl taskset hwloc-bind singularity apptainer shifter podman docker valgrind perf nsys ncu gdb strace ddt map likwid-pin likwid-perfctr scalasca scorep")
+
+-- Options that take their value from the next word. Slurm's srun, Open MPI, MPICH and Intel MPI.
+local SRUN = set([[
+-A -B -c -C -d -D -e -F -G -i -J -L -m -M -n -N -o -p -P -q -r -R -S -t -T -w -W -x
+--account --acctg-freq --alloc-nodelist --bb --bbf --begin --bcast --bcast-exclude --chdir --cluster-constraint --clusters --comment
+--constraint --container --container-id --core-spec --cores-per-socket --cpu-bind --cpu-freq --cpus-per-gpu --cpus-per-task --deadline --delay-boot
+--dependency --distribution --epilog --error --exclude --export --extra --extra-node-info --gid --gpu-bind --gpu-freq --gpus
+--gpus-per-node --gpus-per-socket --gpus-per-task --gres --gres-flags --hint --input --jobid --job-name --kill-on-bad-exit --licenses
+--mail-type --mail-user --mcs-label --mem --mem-bind --mem-per-cpu --mem-per-gpu --mincpus --mpi --msg-timeout --multi-prog --network
+--nice --nodefile --nodelist --nodes --ntasks --ntasks-per-core --ntasks-per-gpu --ntasks-per-node --ntasks-per-socket --oom-kill-step
+--open-mode --output --partition --power --prefer --priority --profile --prolog --qos --relative --reservation --resv-ports
+--slurmd-debug --sockets-per-node --signal --switches --task-epilog --task-prolog --thread-spec --threads --threads-per-core --time --time-min
+--tmp --topo --tree-width --tres-bind --tres-per-task --uid --wait --wckey --wait-for-switch]])
+-- These of the above take a value only after "=", never from the next word.
+for word in pairs(set("--kill-on-bad-exit --multi-prog --nice --resv-ports --mpi-combine --bcast")) do
+  SRUN[word] = nil
+end
+local MPI_ONE = set([[
+n np c N npernode npersocket npercore ppn perhost grr H host hosts hostfile machinefile machine f iface map-by rank-by bind-to cpu-set cpu-list
+x wdir wd path prefix output-filename timeout am tune app configfile rankfile rf slot-list launcher rmk
+bootstrap genvlist envlist default-hostfile personality with-ft stdin xterm report-uri
+pmi-port usize bind-map map ckpoint-interval ckpoint-prefix ckpointlib demux membind cpus-per-proc cpus-per-rank max-restarts dvm-uri]])
+local MPI_TWO = set("mca gmca pmixmca prtemca omca gpmixmca env genv")
+
+-- Words of the simple commands of a line: a list of lists. Quotes are taken off; a comment and what follows a
+-- redirection are left out.
+local function commands(line)
+  local all, words, word = {}, {}, nil
+  local position, length, skip = 1, #line, false
+  local function finish_word()
+    if word and not skip then
+      words[#words + 1] = word
+    end
+    word = nil
+  end
+  local function finish_command()
+    finish_word()
+    if #words > 0 then
+      all[#all + 1] = words
+    end
+    words, skip = {}, false
+  end
+  while position <= length do
+    local char = line:sub(position, position)
+    if char == " " or char == "\t" then
+      finish_word()
+      position = position + 1
+    elseif char == "'" or char == '"' then
+      local close = line:find(char, position + 1, true)
+      if not close then
+        return all
+      end
+      word = (word or "") .. line:sub(position + 1, close - 1)
+      position = close + 1
+    elseif char == "\\" then
+      word = (word or "") .. line:sub(position + 1, position + 1)
+      position = position + 2
+    elseif char == "#" and not word then
+      break
+    elseif char == ";" or char == "&" or char == "|" or char == "(" or char == ")" then
+      finish_command()
+      position = position + 1
+    elseif char == "<" or char == ">" then
+      finish_word()
+      skip = true
+      position = position + 1
+    else
+      local chunk = line:match("^[^ \t'\"\\;&|()<>]+", position)
+      word = (word or "") .. chunk
+      position = position + #chunk
+    end
+  end
+  finish_command()
+  return all
+end
+
+local function basename(path)
+  return path:match("([^/]*)$")
+end
+
+-- How many words an option and its values take.
+local function srun_option(word)
+  return SRUN[word] and 2 or 1
+end
+
+local function mpi_option(word)
+  local name = word:match("^%-%-?([^=]+)$")
+  if not name then
+    return 1
+  end
+  return MPI_TWO[name] and 3 or MPI_ONE[name] and 2 or 1
+end
+
+-- Name of the program that starts at words[index]; nil where it is only known when the script runs.
+local function program(words, index)
+  local found = words[index]
+  if not found then
+    return nil
+  end
+  local base = basename(found)
+  if WRAPPERS[base] then
+    found = table.concat(words, " ", index)
+  elseif INTERPRETERS[base] or base:match("^python[%d.]+$") then
+    local argument = index + 1
+    while words[argument] and words[argument]:sub(1, 1) == "-" and words[argument] ~= "-m" and words[argument] ~= "-c" do
+      argument = argument + 1
+    end
+    if words[argument] == "-m" or words[argument] == "-c" then
+      found = table.concat(words, " ", index)
+    elseif words[argument] then
+      found = base .. " " .. words[argument]
+    end
+  end
+  if found:find("[$`]") or #found > 1024 then
+    return nil
+  end
+  return found
+end
+
+-- The program that a simple command launches; nil where it is no launcher.
+local function launched(words)
+  local index = 1
+  while words[index] and (PREFIXES[words[index]] or words[index]:match("^[%a_][%w_]*=")) do
+    index = index + 1
+  end
+  local launcher = words[index] and basename(words[index])
+  if not launcher or not LAUNCHERS[launcher] then
+    return nil
+  end
+  local width = launcher == "srun" and srun_option or mpi_option
+  index = index + 1
+  while words[index] and words[index]:sub(1, 1) == "-" do
+    if words[index] == "--" then
+      index = index + 1
+      break
+    end
+    index = index + width(words[index])
+  end
+  return program(words, index)
+end
+
+-- Name of the program of a script, nil where none is found.
+function M.of_script(script)
+  script = #script > TAIL and script:sub(-TAIL) or script
+  if not (script:find("run", 1, true) or script:find("mpiexec", 1, true)) then
+    return nil
+  end
+  if script:find("\\\n", 1, true) then
+    script = script:gsub("\\\n", " ")
+  end
+  local lines = {}
+  for line in script:gmatch("[^\n]+") do
+    if #line <= LINE_LIMIT and (line:find("run", 1, true) or line:find("mpiexec", 1, true)) then
+      lines[#lines + 1] = line
+    end
+  end
+  for i = #lines, math.max(1, #lines - CANDIDATES + 1), -1 do
+    local all = commands(lines[i])
+    for j = #all, 1, -1 do
+      local found = launched(all[j])
+      if found then
+        return found
+      end
+    end
+  end
+  return nil
+end
+
+-- The same of an argument vector (srun starts it directly).
+function M.of_words(words)
+  return program(words, 1)
+end
+
+return M

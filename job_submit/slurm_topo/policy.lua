@@ -1,0 +1,115 @@
+-- Which jobs are left alone, and which arm the others are in. No I/O: everything is given.
+
+local M = {}
+
+local ARMS = { off = 0, observe = 1, advise = 2, enforce = 3 }
+local NAMES = { [0] = "off", "observe", "advise", "enforce" }
+
+-- Variables with which users fix the places of ranks themselves: srun reads them.
+local FIXED = { "SLURM_HOSTFILE", "SLURM_CPU_BIND", "SLURM_DISTRIBUTION", "SLURM_MEM_BIND", "SLURM_GPU_BIND", "SLURM_HINT" }
+-- Options of sbatch that do the same.
+local FIXED_OPTIONS = { "%-%-distribution", "%-m[ \t=%a]", "%-%-mem%-bind", "%-%-gpu%-bind", "%-%-hint", "%-%-cpu%-bind" }
+
+local function has(list, value)
+  if type(list) ~= "table" or not value then
+    return false
+  end
+  for i = 1, #list do
+    if list[i] == value then
+      return true
+    end
+  end
+  return false
+end
+
+-- A job may name several partitions; one that is listed suffices.
+local function partition_denied(list, partitions)
+  if type(list) ~= "table" or not partitions then
+    return false
+  end
+  for partition in partitions:gmatch("[^,]+") do
+    if has(list, partition) then
+      return true
+    end
+  end
+  return false
+end
+
+-- An #SBATCH line before the first command that fixes the places of the ranks.
+local function fixed_in_script(script)
+  if not script or not script:find("#SBATCH", 1, true) then
+    return false
+  end
+  for line in script:gmatch("[^\n]+") do
+    local options = line:match("^#SBATCH[ \t]+(.*)$")
+    if options then
+      for i = 1, #FIXED_OPTIONS do
+        if (" " .. options):find("[ \t]" .. FIXED_OPTIONS[i]) then
+          return true
+        end
+      end
+    elseif not line:find("^[ \t\r]*#") and not line:find("^[ \t\r]*$") then
+      return false
+    end
+  end
+  return false
+end
+
+-- One word where the job is left alone, nil otherwise.
+--   job: of job.lua; lookup(name): a variable of its environment; settings: the site's table
+function M.stand_down(job, lookup, settings)
+  if lookup("SLURM_TOPO") == "off" then
+    return "user"
+  end
+  if job.heterogeneous then
+    return "het-job"
+  end
+  if job.tasks and job.tasks < 2 then
+    return "tasks"
+  end
+  if partition_denied(settings.deny_partitions, job.partition) then
+    return "partition"
+  end
+  if has(settings.deny_accounts, job.account) then
+    return "account"
+  end
+  if has(settings.deny_users, job.user_name) or has(settings.deny_users, job.user) then
+    return "user-list"
+  end
+  for i = 1, #FIXED do
+    if lookup(FIXED[i]) then
+      return "fixed"
+    end
+  end
+  if fixed_in_script(job.script) then
+    return "fixed"
+  end
+  return nil
+end
+
+-- The lowest of the arms; unknown words count as off, nil does not count.
+function M.lowest(...)
+  local level = 3
+  for i = 1, select("#", ...) do
+    local arm = select(i, ...)
+    if arm ~= nil then
+      level = math.min(level, ARMS[arm] or 0)
+    end
+  end
+  return NAMES[level]
+end
+
+-- True for the share of jobs that stay in observe, so that the effect can be measured.
+--   digest: of fingerprint.lua; salt: secret of this process, so that nobody can steer the draw
+function M.held_out(digest, salt, key, time, counter, share)
+  share = tonumber(share) or 0
+  if share <= 0 then
+    return false
+  end
+  local once = digest(key .. " " .. string.format("%d", time) .. " " .. string.format("%d", counter) .. salt)
+  -- Twice: after one pass the draws of neighbouring counters would be neighbours, too.
+  local twice = digest(once .. salt)
+  return tonumber(twice:sub(1, 8), 16) / 4294967296 < share
+end
+
+return M

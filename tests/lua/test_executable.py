@@ -1,0 +1,74 @@
+"""The program of a batch script is the command of its last launch line."""
+
+from __future__ import annotations
+
+import importlib
+
+import pytest
+
+
+@pytest.fixture(scope="module", params=["lua51", "lua54"])
+def of_script(request, project_root):
+    runtime = importlib.import_module(f"lupa.{request.param}").LuaRuntime()
+    return runtime.execute(
+        (project_root / "job_submit" / "slurm_topo" / "executable.lua").read_text()
+    ).of_script
+
+
+@pytest.mark.parametrize(
+    ("line", "program"),
+    [
+        ("srun ./halo 40", "./halo"),
+        ("srun -n 8 -N2 --cpu-bind=cores ./halo", "./halo"),
+        ("srun --ntasks 8 --mpi pmix -l ./halo", "./halo"),
+        ("srun -n8 -- ./halo", "./halo"),
+        ("srun --exclusive --multi-prog conf", "conf"),
+        ("/usr/bin/srun -K ./halo", "./halo"),
+        ("mpirun -np 8 --map-by core --mca btl tcp,self -x OMP_NUM_THREADS ./halo", "./halo"),
+        ("mpirun --bind-to none -H n1:4,n2:4 ./halo", "./halo"),
+        ("mpiexec.hydra -ppn 4 -genv OMP_NUM_THREADS 2 -env A B ./halo x", "./halo"),
+        ("mpiexec -n 4 ./ocean : -n 4 ./air", "./ocean"),
+        ("time OMP_NUM_THREADS=2 srun ./halo", "./halo"),
+        ("if true; then srun ./halo; fi", "./halo"),
+        ("cd run && srun ./halo > out.txt 2>&1", "./halo"),
+        ("(srun ./halo &)", "./halo"),
+        ("srun 'my prog' -x", "my prog"),
+        ("srun my\\ prog", "my prog"),
+        ("srun \\\n  -n 8 \\\n  ./halo", "./halo"),
+        ("srun python3 -u halo.py 40", "python3 halo.py"),
+        ("srun /opt/py/bin/python3.11 halo.py", "python3.11 halo.py"),
+        ("srun python3 -m pkg.halo", "python3 -m pkg.halo"),
+        ("srun apptainer exec a.sif ./halo", "apptainer exec a.sif ./halo"),
+        ("srun ./first\nsrun ./second\necho done", "./second"),
+        ("srun ./halo\n# srun ./other\necho srun ./third", "./halo"),
+        ("srun ./halo # srun ./other", "./halo"),
+    ],
+)
+def test_program_is_found(of_script, line, program):
+    assert of_script(f"#!/bin/sh\n{line}\n") == program
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "./halo",
+        "srun $APP",
+        'srun "$HOME/bin/halo"',
+        "srun",
+        "srun -n 8",
+        "echo 'srun ./a",
+        "# srun ./a",
+        "run `x`",
+    ],
+)
+def test_no_program_is_better_than_a_wrong_one(of_script, line):
+    assert of_script(f"#!/bin/sh\n{line}\n") is None
+
+
+def test_last_line_without_program_does_not_hide_an_earlier_one(of_script):
+    assert of_script("srun ./halo\nsrun $CLEANUP\n") == "./halo"
+
+
+def test_megabytes_of_rubbish_are_read_in_bounded_time(of_script):
+    assert of_script("srun " * 13000) is None
+    assert of_script("srun '\n" * 9000) is None
