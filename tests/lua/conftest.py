@@ -70,7 +70,7 @@ class Controller:
         return self.write("site", f"slurm-topo-advice 1\narm {arm}\nholdout {holdout}\ntrace {trace}\nend\n")
 
     def write_advice(self, key: str, **values: str | None) -> Path:
-        """Advice for a key: to place with graph ab12, nothing held out; values replace lines, None drops one."""
+        """Advice for a key: place with graph ab12, nothing held out; values replace lines, None drops one."""
         lines = {"key": key, "program": "12", "graph": "ab12", "ranks": "8", "arm": "enforce"}
         lines = {**lines, "holdout": "0", "trace": "0", **values}
         body = "".join(f"{name} {value}\n" for name, value in lines.items() if value is not None)
