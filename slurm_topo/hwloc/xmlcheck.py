@@ -1,0 +1,99 @@
+"""Look at a file before libhwloc does, so that what it cannot read gets one clear line."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from xml.parsers import expat
+
+from slurm_topo.errors import MachineError
+
+LARGEST_BYTES = 64 * 1024 * 1024
+
+
+class _RefusedError(Exception):
+    """The document is refused for the reason given."""
+
+
+def read_xml(path: str | os.PathLike[str], major: int) -> bytes:
+    """Bytes of a hwloc XML file that a libhwloc of this major version can read.
+
+    Raises
+    ------
+    MachineError
+        Missing, unreadable, empty, larger than 64 MiB, not XML, truncated, not hwloc's, or of a newer format.
+    """
+    file = Path(path)
+    try:
+        size = file.stat().st_size
+        if file.is_dir():
+            raise MachineError(f"{file}: is a directory; name a hwloc XML file in it")
+        if size > LARGEST_BYTES:
+            raise MachineError(f"{file}: is {size} bytes, more than any topology; name a hwloc XML file")
+        data = file.read_bytes()
+    except OSError as error:
+        raise MachineError(
+            f"{file}: cannot be read ({error.strerror}); "
+            "name a hwloc XML file, or a synthetic string with --synthetic"
+        ) from error
+    version = check_xml(data, str(file))
+    if _major(version) > major:
+        raise MachineError(
+            f"{file}: hwloc XML of format {version}, which hwloc {_major(version)} reads "
+            f"and the {major}.x here cannot; "
+            f"install hwloc {_major(version)}, or export it there with `lstopo --export-xml-flags v{major}`"
+        )
+    return data
+
+
+def _major(version: str) -> int:
+    digits = version.partition(".")[0]
+    return int(digits) if digits.isdecimal() else 1
+
+
+def check_xml(data: bytes, name: str) -> str:
+    """Format version of hwloc XML: ``1`` (no version attribute), ``2.0``, ``3.0``.
+
+    Raises
+    ------
+    MachineError
+        The bytes are not a complete hwloc XML document.
+    """
+    if not data.strip(b" \t\r\n\0"):
+        raise MachineError(f"{name}: is empty; write it with `lstopo file.xml`")
+    found: dict[str, str] = {}
+    seen = {"objects": 0, "depth": 0}
+
+    def start(tag: str, attributes: dict[str, str]) -> None:
+        if seen["depth"] == 0:
+            if tag not in ("topology", "root"):
+                raise _RefusedError(f"XML of <{tag}>, not hwloc's <topology>")
+            found["version"] = attributes.get("version", "1")
+        seen["depth"] += 1
+        seen["objects"] += tag == "object"
+
+    def end(_tag: str) -> None:
+        seen["depth"] -= 1
+
+    def entity(*_args: object) -> None:
+        raise _RefusedError("an XML entity is declared, which hwloc never writes")
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler = start
+    parser.EndElementHandler = end
+    parser.EntityDeclHandler = entity
+    try:
+        parser.Parse(data, True)
+    except expat.ExpatError as error:
+        reason = "truncated" if seen["depth"] and _at_end(error, data) else "not well-formed XML"
+        raise MachineError(f"{name}: {reason} ({error}); write it again with `lstopo file.xml`") from error
+    except (_RefusedError, ValueError, LookupError) as error:
+        raise MachineError(f"{name}: {error}; name a file written by `lstopo file.xml`") from error
+    if not seen["objects"]:
+        raise MachineError(f"{name}: holds no object; write it again with `lstopo file.xml`")
+    return found["version"]
+
+
+def _at_end(error: expat.ExpatError, data: bytes) -> bool:
+    """True when the parser ran out of input rather than into rubbish."""
+    return error.code in (3, 5) or error.lineno > data.count(b"\n")

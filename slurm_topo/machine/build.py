@@ -1,0 +1,142 @@
+"""From nodes, their shapes and the switches above them to a :class:`slurm_topo.model.Machine`."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from slurm_topo.errors import MachineError
+from slurm_topo.machine.levels import level_of, origin_of, switch_level
+from slurm_topo.machine.shape import INSIDE, NodeClass
+from slurm_topo.model import Ints, Level, Machine
+
+SLOTS = ("core", "pu")
+
+
+def build_machine(
+    names: Sequence[str],
+    classes: Sequence[NodeClass],
+    switches: Sequence[Sequence[int]],
+    costs: Mapping[str, Level],
+    slots: str = "core",
+    meta: Mapping[str, Any] | None = None,
+) -> Machine:
+    """The machine model of some nodes.
+
+    Parameters
+    ----------
+    names : sequence of str, length n
+        Host names, in the order in which Slurm lists them.
+    classes : sequence of NodeClass, length n
+        Shape of each node (equal shapes may be one object).
+    switches : sequence of sequences of int, each of length n
+        Group of each node at each tier of switches, leaves first; nested; the last one holds all nodes.
+    costs : mapping of str to Level
+        Measured or given levels; the others get their documented defaults.
+    slots : str
+        ``core``: one slot a core; ``pu``: one a hardware thread.
+    meta : mapping
+        Kept in the model; ``costs`` (origin of the levels) is added.
+
+    Raises
+    ------
+    MachineError
+        There is no core.
+
+    Notes
+    -----
+    A level without a pair of cores of its own is left out: it groups as the level inside it. ``node`` always
+    stays, and takes the cost of the level that it coincides with.
+    """
+    classes = [_as_slots(c, slots) for c in classes]
+    sizes = np.array([c.cores for c in classes], dtype=np.int64)
+    if not sizes.sum():
+        raise MachineError("the machine has no core; check the description or the CPUs of the allocation")
+    node = np.repeat(np.arange(len(classes), dtype=np.int32), sizes)
+    candidates = [(name, _inside(name, classes, sizes)) for name in INSIDE]
+    candidates.append(("node", node))
+    for tier, groups in enumerate(switches):
+        candidates.append((switch_level(tier + 1), np.asarray(groups, dtype=np.int32)[node]))
+    levels, rows = _collapse(candidates, costs)
+    return Machine(
+        levels=tuple(levels),
+        groups=np.stack(rows),
+        node=node,
+        node_names=tuple(names),
+        pus=tuple(pus for c in classes for pus in c.pus),
+        numa=np.concatenate([np.asarray(c.numa, dtype=np.int32) for c in classes]),
+        meta={**(meta or {}), "costs": origin_of(levels)},
+    )
+
+
+def _as_slots(shape: NodeClass, slots: str) -> NodeClass:
+    """Slots of a shape: itself, or one core for each of its PUs under a level ``core``."""
+    if slots == "core" or all(len(p) <= 1 for p in shape.pus):
+        return shape
+    owner = [core for core, pus in enumerate(shape.pus) for _ in (pus or (0,))]
+    return NodeClass(
+        pus=tuple((pu,) for pus in shape.pus for pu in pus),
+        numa=tuple(shape.numa[core] for core in owner),
+        groups=(
+            ("core", tuple(owner)),
+            *((name, tuple(g[core] for core in owner)) for name, g in shape.groups),
+        ),
+        threads=1,
+    )
+
+
+def _inside(name: str, classes: Sequence[NodeClass], sizes: Any) -> Ints:
+    """Group of every core at a level inside the nodes; where a shape lacks it, that of the level inside."""
+    local: dict[int, Ints] = {}
+    for shape in classes:
+        if id(shape) not in local:
+            local[id(shape)] = _local_groups(name, shape)
+    counts = np.array([int(local[id(c)].max(initial=-1)) + 1 for c in classes], dtype=np.int64)
+    offsets = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    flat = np.concatenate([local[id(c)] for c in classes]) + np.repeat(offsets, sizes)
+    return np.asarray(flat, dtype=np.int32)
+
+
+def _local_groups(name: str, shape: NodeClass) -> Ints:
+    groups: Sequence[int] = range(shape.cores)
+    for level, values in shape.groups:
+        if INSIDE.index(level) <= INSIDE.index(name):
+            groups = values
+    return np.asarray(groups, dtype=np.int32)
+
+
+def _collapse(
+    candidates: Sequence[tuple[str, Ints]], costs: Mapping[str, Level]
+) -> tuple[list[Level], list[Ints]]:
+    levels: list[Level] = []
+    rows: list[Ints] = []
+    inner = candidates[0][1].size
+    for name, groups in candidates:
+        # Groups are numbered densely.
+        count = int(groups.max()) + 1
+        adds_nothing = count == inner
+        if name == "node" and adds_nothing and levels:
+            # Same groups as the level inside: its cost, the name that reports look for.
+            last = levels.pop()
+            levels.append(Level(name, last.latency_s, last.seconds_per_byte, last.origin))
+            rows[-1] = groups
+        elif name == "node" or not adds_nothing:
+            levels.append(level_of(name, costs))
+            rows.append(groups)
+        inner = count
+    return levels, rows
+
+
+def machine_digest(machine: Machine) -> str:
+    """16 hexadecimal digits that name a machine model (cores, groups, costs, nodes)."""
+    digest = hashlib.sha256()
+    for level in machine.levels:
+        digest.update(f"{level.name} {level.latency_s!r} {level.seconds_per_byte!r}\n".encode())
+    digest.update("\n".join(machine.node_names).encode())
+    for array in (machine.groups, machine.node, machine.numa):
+        digest.update(np.ascontiguousarray(array).astype("<i4").tobytes())
+    digest.update(repr(machine.pus).encode())
+    return digest.hexdigest()[:16]

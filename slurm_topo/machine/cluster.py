@@ -1,0 +1,226 @@
+"""A cluster: classes of equal nodes, the switches above them, and what the levels cost."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from slurm_topo.errors import MachineError
+from slurm_topo.machine.build import build_machine
+from slurm_topo.machine.fabric import Fabric, Switch
+from slurm_topo.machine.shape import NodeClass, from_counts
+from slurm_topo.model import Level, Machine
+
+
+@dataclass(frozen=True)
+class ClassEntry:
+    """How a class of nodes was given, beside its resolved shape.
+
+    Attributes
+    ----------
+    shape : NodeClass
+        Cores and groups.
+    hwloc, sha256 : str
+        Path of the hwloc XML (as written, relative to the description) and the digest of its bytes; or empty.
+    synthetic : str
+        hwloc synthetic string; or empty.
+    counts : tuple of int or None
+        Sockets, cores per socket, threads per core, where only these are known.
+    """
+
+    shape: NodeClass
+    hwloc: str = ""
+    sha256: str = ""
+    synthetic: str = ""
+    counts: tuple[int, int, int] | None = None
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    """A node for :func:`build_cluster`: Slurm's three numbers, or better a hwloc XML file.
+
+    Attributes
+    ----------
+    name : str
+        Host name.
+    sockets, cores_per_socket, threads_per_core : int
+        As ``scontrol show node`` prints them.
+    hwloc : str
+        Path of the node's hwloc XML; empty where there is none.
+    """
+
+    name: str
+    sockets: int = 1
+    cores_per_socket: int = 1
+    threads_per_core: int = 1
+    hwloc: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """All nodes of a cluster.
+
+    Attributes
+    ----------
+    name : str
+        Slurm's name of the cluster, possibly empty.
+    classes : mapping of str to ClassEntry
+        Classes of equal nodes.
+    nodes : mapping of str to str
+        Class of each node, in Slurm's order.
+    fabric : Fabric
+        The switches.
+    levels : tuple of Level
+        Costs that were measured or given; the others are assumed.
+    source : str
+        Where it was read from.
+    digest : str
+        16 hexadecimal digits of the description, empty where it was never written.
+    """
+
+    name: str
+    classes: Mapping[str, ClassEntry]
+    nodes: Mapping[str, str]
+    fabric: Fabric
+    levels: tuple[Level, ...] = ()
+    source: str = ""
+    digest: str = ""
+    _memo: dict[tuple[str, tuple[int, ...]], NodeClass] = field(default_factory=dict, repr=False)
+
+    def shape(self, node: str) -> NodeClass:
+        """Shape of a node.
+
+        Raises
+        ------
+        MachineError
+            The cluster has no such node.
+        """
+        if node not in self.nodes:
+            raise MachineError(
+                f"node {node}: not in {self.source or 'the cluster description'}; "
+                "write it again with `slurm-topo sync`"
+            )
+        return self.classes[self.nodes[node]].shape
+
+    def machine(
+        self,
+        nodes: Sequence[str] | None = None,
+        cpus: Mapping[str, Collection[int]] | None = None,
+        slots: str = "core",
+    ) -> Machine:
+        """The machine model of an allocation, or of the whole cluster.
+
+        Parameters
+        ----------
+        nodes : sequence of str, optional
+            Host names in Slurm's order; all nodes by default.
+        cpus : mapping of str to collection of int, optional
+            OS indices of the CPUs that the job owns on a node; a node that is missing is owned whole.
+        slots : str
+            ``core`` (one slot a core) or ``pu`` (one a hardware thread).
+
+        Raises
+        ------
+        MachineError
+            A node or a CPU is unknown, a node occurs twice, or nothing is left.
+        """
+        names = list(self.nodes) if nodes is None else list(nodes)
+        if len(set(names)) < len(names):
+            twice = next(n for i, n in enumerate(names) if n in names[:i])
+            raise MachineError(f"node {twice}: named twice; name every node of the allocation once")
+        if not names:
+            raise MachineError("the allocation has no node; name at least one")
+        shapes = [self._owned(name, cpus) for name in names]
+        meta = {"source": self.source, "digest": self.digest, "cluster": self.name}
+        known = {level.name: level for level in self.levels}
+        return build_machine(names, shapes, self.fabric.tiers(names), known, slots, meta)
+
+    def _owned(self, node: str, cpus: Mapping[str, Collection[int]] | None) -> NodeClass:
+        shape = self.shape(node)
+        if cpus is None or node not in cpus:
+            return shape
+        key = (self.nodes[node], tuple(sorted(set(cpus[node]))))
+        if key not in self._memo:
+            try:
+                self._memo[key] = shape.only(key[1])
+            except MachineError as error:
+                raise MachineError(f"node {node}: {error}") from error
+        return self._memo[key]
+
+
+def build_cluster(
+    nodes: Iterable[NodeShape], switches: Iterable[Switch] = (), levels: Iterable[Level] = (), name: str = ""
+) -> Cluster:
+    """A cluster from what Slurm says of its nodes and switches; equal nodes share a class.
+
+    Parameters
+    ----------
+    nodes : iterable of NodeShape
+        In Slurm's order.
+    switches : iterable of Switch
+        As in topology.conf; nodes that are not in ``nodes`` are ignored (a partition of a cluster is fine).
+    levels : iterable of Level
+        Measured or given costs.
+    name : str
+        Slurm's name of the cluster.
+
+    Raises
+    ------
+    MachineError
+        A node occurs twice, has impossible numbers, or an unreadable hwloc file; the switches form no tree.
+    """
+    classes: dict[str, ClassEntry] = {}
+    class_of: dict[str, str] = {}
+    known: dict[tuple[object, ...], str] = {}
+    for node in nodes:
+        if node.name in class_of:
+            raise MachineError(f"node {node.name}: described twice; remove one of the two")
+        key = _key(node)
+        if key not in known:
+            known[key] = f"class{len(known) + 1}"
+            classes[known[key]] = _entry(node)
+        class_of[node.name] = known[key]
+    kept = [Switch(s.name, tuple(n for n in s.nodes if n in class_of), s.switches) for s in switches]
+    return Cluster(name, classes, class_of, Fabric(kept), tuple(levels))
+
+
+def _key(node: NodeShape) -> tuple[object, ...]:
+    if node.hwloc:
+        try:
+            return ("hwloc", hashlib.sha256(Path(node.hwloc).read_bytes()).hexdigest())
+        except OSError as error:
+            raise MachineError(
+                f"node {node.name}: {node.hwloc} cannot be read ({error.strerror}); capture the node again"
+            ) from error
+    return ("counts", node.sockets, node.cores_per_socket, node.threads_per_core)
+
+
+def _entry(node: NodeShape) -> ClassEntry:
+    if node.hwloc:
+        return hwloc_entry(node.hwloc, node.hwloc)
+    counts = (node.sockets, node.cores_per_socket, node.threads_per_core)
+    try:
+        return ClassEntry(from_counts(*counts), counts=counts)
+    except MachineError as error:
+        raise MachineError(f"node {node.name}: {error}") from error
+
+
+def hwloc_entry(written: str, path: str | Path) -> ClassEntry:
+    """The class of nodes of a hwloc XML file; ``written`` is the path that the description keeps."""
+    # Imported here: a launch that needs no XML must not load libhwloc.
+    from slurm_topo.hwloc import reader
+    from slurm_topo.machine.local import node_class
+
+    topology = reader.load_xml(path)
+    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return ClassEntry(node_class(topology), hwloc=written, sha256=digest)
+
+
+def synthetic_entry(description: str) -> ClassEntry:
+    """The class of nodes that a hwloc synthetic string describes."""
+    from slurm_topo.hwloc import reader
+    from slurm_topo.machine.local import node_class
+
+    return ClassEntry(node_class(reader.load_synthetic(description)), synthetic=description)

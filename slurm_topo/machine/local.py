@@ -1,0 +1,107 @@
+"""From a hwloc topology to the shape of a node: cores, their PUs and NUMA nodes, and nested groups."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from slurm_topo.errors import MachineError
+from slurm_topo.hwloc.topology import Object, Topology
+from slurm_topo.machine.shape import INSIDE, NodeClass, renumber
+
+# Memory that is not where a program's pages go by default.
+_SPECIAL_MEMORY = ("MCDRAM", "HBM", "SPM", "NVM", "GPUMemory", "CXL-Memory", "CXL-DRAM", "CXL-NVM")
+
+
+def node_class(topology: Topology) -> NodeClass:
+    """The shape of a node; cores that may not be used are left out.
+
+    Raises
+    ------
+    MachineError
+        There is no usable PU.
+    """
+    cores = _cores(topology)
+    if not cores:
+        raise MachineError(
+            f"{topology.origin}: no PU that may be used; look at it with `slurm-topo machine show`"
+        )
+    levels: list[tuple[str, tuple[int, ...]]] = []
+    for name, groups in (
+        ("l2", _cache_groups(topology, cores, "L2Cache")),
+        ("l3", _cache_groups(topology, cores, "L3Cache")),
+        ("numa", renumber([_local_nodes(topology, c) for c, _ in cores])),
+        ("package", _cache_groups(topology, cores, "Package")),
+    ):
+        if groups is not None:
+            levels.append((name, groups))
+    return NodeClass(
+        pus=tuple(pus for _, pus in cores),
+        numa=tuple(_home(topology, c) for c, _ in cores),
+        groups=nested(levels),
+        threads=max(len(pus) for _, pus in cores),
+    )
+
+
+def _cores(topology: Topology) -> list[tuple[Object, tuple[int, ...]]]:
+    """Cores in logical order with their usable PUs in logical order; PUs without a core stand for one."""
+    pus = topology.of_kind("PU")
+    owner: dict[int, Object] = {}
+    members: dict[int, list[int]] = {}
+    for pu in pus:
+        if not topology.allowed_cpuset >> pu.os_index & 1:
+            continue
+        core = next((p for p in topology.parents(pu) if p.kind == "Core"), pu)
+        owner[core.index] = core
+        members.setdefault(core.index, []).append(pu.os_index)
+    return [(owner[i], tuple(members[i])) for i in members]
+
+
+def _cache_groups(
+    topology: Topology, cores: Sequence[tuple[Object, tuple[int, ...]]], kind: str
+) -> tuple[int, ...] | None:
+    """Index of the object of this kind above each core; a core without one is alone. None: there are none."""
+    found = [
+        next((p.index for p in topology.parents(core) if p.kind == kind), -1 - core.index)
+        for core, _ in cores
+    ]
+    return renumber(found) if any(i >= 0 for i in found) else None
+
+
+def _local_nodes(topology: Topology, core: Object) -> int:
+    """Bit set of the NUMA nodes that hwloc finds local to a core."""
+    return core.nodeset
+
+
+def _home(topology: Topology, core: Object) -> int:
+    """OS index of the NUMA node that a core's memory comes from by default, -1 where unknown."""
+    near = [o for o in topology.of_kind("NUMANode") if core.nodeset >> max(o.os_index, 0) & 1]
+    if not near:
+        return -1
+    ordinary = [o for o in near if o.subtype not in _SPECIAL_MEMORY and o.size > 0] or near
+    # The most specific one; of several (flat-mode high-bandwidth memory) the first, which is DRAM.
+    return min(ordinary, key=lambda o: (o.cpuset.bit_count() or 1 << 30, o.os_index)).os_index
+
+
+def nested(levels: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Levels from fine to coarse, each nested in the next; what does not nest, or adds nothing, is dropped.
+
+    Where an L3 spans NUMA nodes (sub-NUMA clustering) the L3 goes, because its slices belong to the clusters;
+    where a NUMA node spans packages the NUMA level goes; where an L2 and an L3 agree the L3 stays.
+    """
+    kept: list[tuple[str, tuple[int, ...]]] = []
+    for name, groups in sorted(levels, key=lambda item: -len(set(item[1]))):
+        if len(set(groups)) == len(groups):
+            continue
+        if kept and (INSIDE.index(kept[-1][0]) > INSIDE.index(name) or not _refines(kept[-1][1], groups)):
+            continue
+        if kept and len(set(kept[-1][1])) == len(set(groups)):
+            if name == "l3":
+                kept[-1] = (name, groups)
+            continue
+        kept.append((name, groups))
+    return tuple(kept)
+
+
+def _refines(fine: Sequence[int], coarse: Sequence[int]) -> bool:
+    """True when cores that share a fine group share the coarse one."""
+    return len(set(zip(fine, coarse, strict=True))) == len(set(fine))
