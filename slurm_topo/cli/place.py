@@ -43,7 +43,6 @@ class PlaceOptions:
 )
 @click.option(
     "--machine",
-    required=True,
     metavar="MACHINE",
     help="hwloc XML, hwloc synthetic string, cluster description, or tree:a1:..:ak/d1:..:dk "
     "(innermost level first; d is the cost of a byte).",
@@ -64,21 +63,62 @@ class PlaceOptions:
 )
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")
+@click.option(
+    "--allocation",
+    type=click.Choice(["slurm"]),
+    help="Place on the Slurm allocation of this environment instead of --machine.",
+)
+@click.option("--ntasks", type=click.IntRange(min=1), help="Ranks of the step (with --allocation).")
+@click.option("--cpus-per-task", type=click.IntRange(min=1), help="CPUs of a rank (with --allocation).")
+@click.option("--plan", metavar="FILE", help="Plan file to write (with --allocation).")
+@click.pass_context
 def place(
+    ctx: click.Context,
     graph: str,
-    machine: str,
+    machine: str | None,
     format_: str,
     effort: str,
     budget: float | None,
     seed: int,
     output: str | None,
+    allocation: str | None,
+    ntasks: int | None,
+    cpus_per_task: int | None,
+    plan: str | None,
 ) -> None:
     """Match a communication graph with a machine.
 
     Finds a core for each rank so that the traffic costs least, and says what Slurm's own distributions would
     cost. Ctrl-C ends the search with the best placement found so far.
     """
+    if allocation:
+        _launch(ctx, graph, machine, plan, ntasks, cpus_per_task, seed, budget)
+        return
+    if not machine:
+        raise click.UsageError("give --machine MACHINE (or --allocation slurm with --plan FILE)")
+    if plan or ntasks or cpus_per_task:
+        raise click.UsageError("--plan, --ntasks and --cpus-per-task go with --allocation slurm")
     run_place(PlaceOptions(graph, machine, format_, effort, budget, seed, output))
+
+
+def _launch(
+    ctx: click.Context,
+    graph: str,
+    machine: str | None,
+    plan: str | None,
+    ntasks: int | None,
+    cpus_per_task: int | None,
+    seed: int,
+    budget: float | None,
+) -> None:
+    """The launch path: the allocation of the environment, a plan as the result."""
+    from slurm_topo.cli.launch import run_launch
+    from slurm_topo.config import load_settings
+
+    if machine or not plan:
+        raise click.UsageError("--allocation slurm takes --plan FILE and no --machine")
+    settings = load_settings((ctx.obj or {}).get("config_file"), budget_s=budget)
+    run_launch(settings, graph, plan, ntasks, cpus_per_task, seed)
 
 
 def run_place(options: PlaceOptions) -> None:
