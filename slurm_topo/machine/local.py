@@ -8,8 +8,8 @@ from slurm_topo.errors import MachineError
 from slurm_topo.hwloc.topology import Object, Topology
 from slurm_topo.machine.shape import INSIDE, NodeClass, renumber
 
-# Memory that is not where a program's pages go by default.
-_SPECIAL_MEMORY = ("MCDRAM", "HBM", "SPM", "NVM", "GPUMemory", "CXL-Memory", "CXL-DRAM", "CXL-NVM")
+# Memory that is not where a program's pages go by default: the later, the less.
+_SPECIAL_MEMORY = ("HBM", "MCDRAM", "CXL-DRAM", "CXL-Memory", "SPM", "NVM", "CXL-NVM", "GPUMemory")
 
 
 def node_class(topology: Topology) -> NodeClass:
@@ -77,9 +77,13 @@ def _home(topology: Topology, core: Object) -> int:
     near = [o for o in topology.of_kind("NUMANode") if core.nodeset >> max(o.os_index, 0) & 1]
     if not near:
         return -1
-    ordinary = [o for o in near if o.subtype not in _SPECIAL_MEMORY and o.size > 0] or near
-    # The most specific one; of several (flat-mode high-bandwidth memory) the first, which is DRAM.
-    return min(ordinary, key=lambda o: (o.cpuset.bit_count() or 1 << 30, o.os_index)).os_index
+    # Ordinary memory, the most specific; of several (flat-mode high-bandwidth memory) the first, which is DRAM.
+    return min(near, key=_rank).os_index
+
+
+def _rank(obj: Object) -> tuple[bool, int, int, int]:
+    special = _SPECIAL_MEMORY.index(obj.subtype) + 1 if obj.subtype in _SPECIAL_MEMORY else 0
+    return (obj.size == 0, special, obj.cpuset.bit_count() or 1 << 30, obj.os_index)
 
 
 def nested(levels: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:
