@@ -1,7 +1,7 @@
 """``slurm-topo demo``: the main job, end to end, in the lab.
 
-The same unmodified batch scripts are submitted until their programs have been traced and placed; then the report is
-shown. Everything is done by the commands that a person would type, and each is printed before it runs.
+The same unmodified batch scripts are submitted until their programs have been traced and placed; then the
+report is shown. Everything is done by the commands that a person would type, each printed before it runs.
 """
 
 from __future__ import annotations
@@ -206,10 +206,8 @@ def _finish(run: Demo, seconds: float) -> None:
     config = f"--config {run.settings}"
     spool = run.folder / "spool" / str(os.getuid()) / "graphs"
     click.secho("\nWhat to try next", bold=True)
-    click.echo(
-        f"  {run.program} lab shell --dir {run.folder}          # then: cd {run.work}; sbatch --topo=off halo3d.sh"
-    )
-    click.echo(f"  {run.program} trace show {spool}/*.npz              # who sends how much to whom")
+    click.echo(f"  {run.program} lab shell --dir {run.folder}  # cd {run.work}; sbatch --topo=off halo3d.sh")
+    click.echo(f"  {run.program} trace show {spool}/*.npz  # who sends how much to whom")
     click.echo(f"  {run.program} {config} report --format html -o report.html")
     click.echo(f"\nlogs      {run.folder}/log\ndatabase  {run.folder}/history/history.sqlite")
     click.echo(f"stop      {run.program} lab down --dir {run.folder}   (--purge deletes the folder)")

@@ -74,7 +74,7 @@ def machine_of(cluster: Cluster, allocation: Allocation) -> Machine:
     cpus = {
         node: cluster.shape(node).os_cpus(sorted(numbers))
         for node, numbers in allocation.cpus_by_node.items()
-        if numbers is not None
+        if numbers
     }
     return cluster.machine(list(allocation.nodes), cpus or None)
 

@@ -74,6 +74,13 @@ def main(argv: list[str] | None = None) -> Any:
         # The reader (head, less) has gone: nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
+    except Exception as error:
+        # Our own fault: one line all the same, since a launch records what stands on standard error.
+        if "--debug" in (argv if argv is not None else sys.argv):
+            raise
+        text = f"{type(error).__name__}: {error}".splitlines()[0]
+        click.echo(f"slurm-topo: internal error ({text}); run again with --debug and report it", err=True)
+        sys.exit(70)
     sys.exit(code if isinstance(code, int) else 0)
 
 
