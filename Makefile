@@ -81,5 +81,31 @@ acceptance: packages-test native
 benchmarks: packages-test native
 	@$(if $(SUDO),$(SUDO) -E) $(BIN)/python -m tests.benchmarks
 
+# Where things go; conf/ names the same paths.
+LIBDIR  := $(DESTDIR)$(PREFIX)/lib/slurm-topo
+SHARE   := $(DESTDIR)$(PREFIX)/share/slurm-topo
+ETC     := $(DESTDIR)$(SYSCONFDIR)
+SPOOL   := $(DESTDIR)/var/spool/slurm-topo
+STATE   := $(DESTDIR)/var/lib/slurm-topo
+
+# Nothing of this acts before plugstack.conf and job_submit.lua name it (README.md), and then in observe mode.
+install: native
+	@install -d $(LIBDIR) $(SHARE) $(DESTDIR)$(PREFIX)/bin $(ETC)/slurm-topo $(STATE)/advice
+	@install -d -m 1777 $(SPOOL)
+	@rm -rf $(LIBDIR)/python $(SHARE)/job_submit
+	@$(BIN)/pip install -q --disable-pip-version-check --no-compile --target $(LIBDIR)/python .
+	@install -m 644 $(BUILD)/lib/*.so $(LIBDIR)/
+	@find $(BUILD)/lib -maxdepth 1 -type f -perm -100 ! -name '*.so' -exec install -m 755 {} $(LIBDIR)/ \;
+	@cp -r job_submit $(SHARE)/ && cp -r conf $(SHARE)/
+	@printf '%s\n' '#!/usr/bin/python3 -s' 'import sys' 'sys.path.insert(0, "$(PREFIX)/lib/slurm-topo/python")' \
+	  'from slurm_topo.cli.main import main' 'main()' > $(DESTDIR)$(PREFIX)/bin/slurm-topo
+	@chmod 755 $(DESTDIR)$(PREFIX)/bin/slurm-topo
+	@[ -e $(ETC)/slurm-topo/slurm-topo.toml ] || install -m 644 conf/slurm-topo.toml $(ETC)/slurm-topo/
+	@echo 'installed; README.md says which two lines make Slurm use it'
+
+# Settings, history and spool stay: they are the site's. `rm -r /etc/slurm-topo /var/lib/slurm-topo /var/spool/slurm-topo`.
+uninstall:
+	rm -rf $(LIBDIR) $(SHARE) $(DESTDIR)$(PREFIX)/bin/slurm-topo
+
 clean:
 	rm -rf $(BUILD) $(VENV)
