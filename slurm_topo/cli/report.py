@@ -92,7 +92,7 @@ def report(
     settings = load_settings((ctx.obj or {}).get("config_file"), database=database)
     wanted, shown = make_filter(options, time.time())
     records = read_records(settings.database, wanted, shown)
-    figures = summarise(records)
+    figures = summarise(records, most={"table": top}.get(form))
     if not figures.runs and form in ("csv", "html"):
         click.echo(NOTHING if shown else EMPTY, err=True)
     write_output(_render(figures, form, top), output)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import Connection, Engine, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Select, func, select
 
 from slurm_topo.history.schema import decisions, jobs, programs, steps, traffic
 from slurm_topo.report.runs import Labels, Program, Records, Runs, Traffic, runs_of
 
 _ROWS = 20_000
+# The unit separator of ASCII; where a text holds one it is read as a blank.
+_BETWEEN = "\x1f"
 _VARIABLES = 500
 # Newest runs of each side and program whose steps and decisions are read, at most this many in all.
-_DETAILS_EACH, _DETAILS_ALL = 5, 60_000
+_DETAILS_EACH, _DETAILS_ALL = 5, 30_000
 
 
 @dataclass(frozen=True)
@@ -72,23 +74,6 @@ def _programs(connection: Connection) -> Iterator[Program]:
         yield Program(number, name, user, account, ranks or 0, graph or "", back)
 
 
-class _Texts:
-    """Collects a column of few different texts as codes."""
-
-    def __init__(self) -> None:
-        self.index: dict[str, int] = {}
-        self.parts: list[NDArray[np.int32]] = []
-
-    def add(self, texts: Iterable[str | None]) -> None:
-        index = self.index
-        codes = [index.setdefault(text or "", len(index)) for text in texts]
-        self.parts.append(np.array(codes, dtype=np.int32))
-
-    def done(self) -> Labels:
-        codes = np.concatenate(self.parts) if self.parts else np.zeros(0, dtype=np.int32)
-        return Labels(codes, tuple(self.index))
-
-
 _TEXTS = ("user", "account", "partition", "arm", "decision", "reason", "state")
 _NUMBERS = (
     "row",
@@ -108,14 +93,12 @@ _NUMBERS = (
 
 def _statement(wanted: Filter) -> Select[Any]:
     j = jobs.c
+    texts = (j.user_name, j.account, j.partition_name, j.arm, j.decision, j.reason, j.state)
+    joined: ColumnElement[str] = func.replace(texts[0], _BETWEEN, " ")
+    for column in texts[1:]:
+        joined = joined + _BETWEEN + func.replace(column, _BETWEEN, " ")
     statement = select(
-        j.user_name,
-        j.account,
-        j.partition_name,
-        j.arm,
-        j.decision,
-        j.reason,
-        j.state,
+        joined,
         j.id,
         j.job,
         j.program_id,
@@ -144,17 +127,21 @@ def _statement(wanted: Filter) -> Select[Any]:
 
 
 def _runs(connection: Connection, wanted: Filter, known: Mapping[int, Program] | None) -> Runs:
-    """Rows in chunks: each becomes arrays before the next is read."""
-    texts = {name: _Texts() for name in _TEXTS}
+    """Rows in chunks: each becomes arrays before the next is read.
+
+    The text columns come joined, so that one look-up a row codes them all.
+    """
+    seen: dict[str, int] = {}
+    codes: list[NDArray[np.int32]] = []
     numbers: dict[str, list[NDArray[np.float64]]] = {name: [] for name in _NUMBERS}
-    result = connection.execution_options(yield_per=_ROWS).execute(_statement(wanted))
-    for rows in result.partitions(_ROWS):
-        columns = list(zip(*rows, strict=True))
-        for name, column in zip(_TEXTS, columns, strict=False):
-            texts[name].add(column)
-        for name, column in zip(_NUMBERS, columns[len(_TEXTS) :], strict=True):
+    for rows in _row_chunks(connection, _statement(wanted)):
+        texts, *columns = zip(*rows, strict=True)
+        codes.append(np.array([seen.setdefault(text, len(seen)) for text in texts], dtype=np.int32))
+        for name, column in zip(_NUMBERS, columns, strict=True):
             numbers[name].append(np.array(column, dtype=np.float64))
-    made: dict[str, Any] = {name: column.done() for name, column in texts.items()}
+    made: dict[str, Any] = dict(
+        _labels(seen, np.concatenate(codes) if codes else np.zeros(0, dtype=np.int32))
+    )
     for name, parts in numbers.items():
         made[name] = np.concatenate(parts) if parts else np.zeros(0)
         parts.clear()
@@ -162,6 +149,26 @@ def _runs(connection: Connection, wanted: Filter, known: Mapping[int, Program] |
     if known is None:
         return runs
     return runs.take(np.isin(runs.program, list(known)))
+
+
+def _row_chunks(connection: Connection, statement: Select[Any]) -> Iterator[Sequence[Any]]:
+    if connection.dialect.name != "sqlite":
+        yield from connection.execution_options(yield_per=_ROWS).execute(statement).partitions()
+        return
+    # Straight from the driver: SQLAlchemy's rows around a million tuples cost as much as reading them.
+    result = connection.execute(statement)
+    cursor: Any = result.cursor
+    while rows := cursor.fetchmany(_ROWS):
+        yield rows
+    result.close()
+
+
+def _labels(seen: Mapping[str, int], codes: NDArray[np.int32]) -> Iterator[tuple[str, Labels]]:
+    """The joined text columns, apart again."""
+    parts = list(zip(*(text.split(_BETWEEN) for text in seen), strict=True)) or [()] * len(_TEXTS)
+    for name, part in zip(_TEXTS, parts, strict=True):
+        column = Labels.of(part)
+        yield name, Labels(column.codes[codes], column.names)
 
 
 def newest_rows(runs: Runs) -> NDArray[np.intp]:

@@ -134,12 +134,12 @@ class Report:
         Start of the first and the last run, seconds since the epoch (0 when there is none).
     filters : tuple of (str, str)
         What was asked for.
-    runs, completed, placed, traced, users : int
+    runs, completed, placed, traced, users, all_programs : int
         Counts.
     node_hours, saved, overhead : Value
         Node-hours of all runs, node-hours saved, node-hours that our own part took at launch.
     programs : tuple of ProgramFigures
-        Most node-hours saved first, then most node-hours.
+        Most node-hours saved first, then most node-hours used; not always all of them.
     levels : tuple of LevelFigures
         Bytes by level, all programs together.
     stood_down : tuple of (str, int)
@@ -156,6 +156,7 @@ class Report:
     placed: int
     traced: int
     users: int
+    all_programs: int
     node_hours: Value
     saved: Value
     overhead: Value

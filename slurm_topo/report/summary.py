@@ -21,7 +21,7 @@ from slurm_topo.report.numbers import (
     Report,
 )
 from slurm_topo.report.runs import Indices, Labels, Program, Records, Runs, Traffic
-from slurm_topo.report.statistics import median_ratio, quantile, samples
+from slurm_topo.report.statistics import Samples, median_ratio, quantile, samples
 from slurm_topo.report.values import MEASURED, MODELLED, Value, known, missing
 
 _WEEK_S = 7 * 86400
@@ -29,13 +29,15 @@ _WEEK_S = 7 * 86400
 _FIRST_MONDAY_S = 4 * 86400
 
 
-def summarise(records: Records) -> Report:
+def summarise(records: Records, most: int | None = None) -> Report:
     """All figures of a report.
 
     Parameters
     ----------
     records : Records
         Runs of the window and what is known of their programs.
+    most : int or None
+        Programs in the report: those that saved most, and all that were switched back. None: every program.
     """
     runs = records.runs
     numbers, which = np.unique(runs.program, return_inverse=True)
@@ -43,11 +45,10 @@ def summarise(records: Records) -> Report:
     traffic: dict[int, list[int]] = {}
     for row, number in enumerate(records.traffic.program.tolist()):
         traffic.setdefault(number, []).append(row)
-    programs = [
-        _program(k, records.programs.get(number) or Program(number, "?", "", ""), records, facts, traffic)
-        for k, number in enumerate(numbers.tolist())
-    ]
-    programs.sort(key=lambda p: (-(p.saved.value or 0.0), -(p.node_hours.value or 0.0), p.program))
+    of = [records.programs.get(number) or Program(number, "?", "", "") for number in numbers.tolist()]
+    order = _by_saving(facts, len(numbers))
+    shown = order if most is None else [k for i, k in enumerate(order) if i < most or of[k].switched_back]
+    programs = [_program(k, of[k], records, facts, traffic) for k in shown]
     starts = runs.start[np.isfinite(runs.start)]
     return Report(
         since=float(starts.min()) if len(starts) else 0.0,
@@ -58,12 +59,13 @@ def summarise(records: Records) -> Report:
         placed=int(runs.placed.sum()),
         traced=int(runs.traced.sum()),
         users=len(np.unique(runs.user.codes)),
+        all_programs=len(numbers),
         node_hours=_total(runs.node_hours),
         saved=_saved(facts, np.arange(len(runs))),
         overhead=_overhead(runs),
         programs=tuple(programs),
         levels=_levels(records.traffic, range(len(records.traffic.program))),
-        stood_down=_reasons(runs, np.arange(len(runs))),
+        stood_down=_reasons(runs, facts, np.arange(len(runs))),
         groups=tuple((kind, _groups(labels, runs, facts)) for kind, labels in _kinds(runs)),
     )
 
@@ -83,7 +85,9 @@ class _Facts:
     low: Floats
     high: Floats
     which: NDArray[np.integer]
+    hours: Floats
     placed_hours: Floats
+    stood_down: NDArray[np.bool_]
 
 
 def arm_index(labels: Labels) -> NDArray[np.int64]:
@@ -103,10 +107,11 @@ def _facts(runs: Runs, which: NDArray[np.integer], k: int) -> _Facts:
     by_side = which * 2 + placed
     arms = samples(times, by_arm, k * len(ARM_NAMES))
     sides = samples(times, by_side, k * 2)
-    logs = np.log(np.where(done, runs.elapsed, np.nan))
-    ratio, low, high = median_ratio(
-        samples(logs[placed], which[placed], k), samples(logs[~placed], which[~placed], k)
+    # Even samples are not placed, odd ones are; the logarithm keeps the order.
+    before, after = (
+        Samples(np.log(sides.values), sides.starts[side::2], sides.counts[side::2]) for side in (0, 1)
     )
+    ratio, low, high = median_ratio(after, before)
     order = np.argsort(which, kind="stable")
     return _Facts(
         rows=np.split(order, np.cumsum(np.bincount(which, minlength=k))[:-1]) if k else [],
@@ -120,8 +125,18 @@ def _facts(runs: Runs, which: NDArray[np.integer], k: int) -> _Facts:
         low=low,
         high=high,
         which=which,
+        hours=runs.node_hours,
         placed_hours=np.where(placed, np.nan_to_num(runs.node_hours), 0.0),
+        stood_down=runs.decision.isin(("stand-down",)),
     )
+
+
+def _by_saving(facts: _Facts, k: int) -> list[int]:
+    """Programs in the order of the node-hours that they saved, then of those that they used."""
+    used = np.bincount(facts.which, weights=np.nan_to_num(facts.hours), minlength=k)
+    placed = np.bincount(facts.which, weights=facts.placed_hours, minlength=k)
+    order: list[int] = np.lexsort((-used, -np.nan_to_num(placed * (1 / facts.ratio - 1)))).tolist()
+    return order
 
 
 def _time(row: Floats, n: int) -> Value:
@@ -155,9 +170,9 @@ def _program(
         time_before=_time(facts.side_times[2 * k], facts.side_counts[2 * k]),
         time_after=_time(facts.side_times[2 * k + 1], placed),
         saving=saving,
-        node_hours=_total(runs.node_hours[rows]),
+        node_hours=_total(facts.hours[rows]),
         saved=_saved(facts, rows),
-        stood_down=_reasons(runs, rows),
+        stood_down=_reasons(runs, facts, rows),
         switched_back=program.switched_back,
     )
 
@@ -237,9 +252,9 @@ def _saved(facts: _Facts, rows: Indices) -> Value:
     return known(total, "node-h", MEASURED, int((facts.placed_hours[rows] > 0).sum()), interval)
 
 
-def _reasons(runs: Runs, rows: Indices) -> tuple[tuple[str, int], ...]:
+def _reasons(runs: Runs, facts: _Facts, rows: Indices) -> tuple[tuple[str, int], ...]:
     """Why runs were left alone, with counts, most frequent first."""
-    reasons = runs.reason.codes[rows][runs.decision.isin(("stand-down",))[rows]]
+    reasons = runs.reason.codes[rows[facts.stood_down[rows]]]
     counts = Counter({runs.reason.names[c] or "not said": int(n) for c, n in _counted(reasons)})
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -287,13 +302,12 @@ def _groups(labels: Labels, runs: Runs, facts: _Facts) -> tuple[GroupFigures, ..
         return ()
     order = np.argsort(labels.codes, kind="stable")
     codes, starts = np.unique(labels.codes[order], return_index=True)
-    hours, placed = runs.node_hours, runs.placed
     made = [
         GroupFigures(
             labels.names[code] or "-",
             len(rows),
-            int(placed[rows].sum()),
-            _total(hours[rows]),
+            int(runs.placed[rows].sum()),
+            _total(facts.hours[rows]),
             _saved(facts, rows),
         )
         for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True)

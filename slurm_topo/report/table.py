@@ -28,14 +28,14 @@ def render(report: Report, top: int = 20, details: int = 4) -> str:
     """
     if not report.runs:
         return (NOTHING if report.filters else EMPTY) + "\n"
-    lines = [*_head(report), "", *_programs(report.programs[:top], len(report.programs))]
-    if len(report.programs) <= details:
+    lines = [*_head(report), "", *_programs(report.programs[:top], report.all_programs)]
+    if report.all_programs <= details:
         for program in report.programs:
             lines += ["", *_program(program)]
     elif any(level.before.known for level in report.levels):
         lines += ["", "BYTES OF ONE RUN OF EVERY PROGRAM, BY THE LEVEL THEY CROSS", *_levels(report.levels)]
     lines += [*_left_alone(report), *_switched_back(report.programs), *_groups(report.groups)]
-    lines += ["", f"{LEGEND} An interval is at 95 % and needs 4 completed runs on each side."]
+    lines += ["", f"{LEGEND} 95 %: interval, from 4 runs on each side."]
     return "\n".join(lines) + "\n"
 
 
@@ -44,22 +44,22 @@ def _head(report: Report) -> Iterator[str]:
     yield clip("  ".join(["slurm-topo report", window, *(f"{k}={v}" for k, v in report.filters)]), WIDTH)
     left = sum(count for _, count in report.stood_down)
     yield (
-        f"{counted(report.runs, 'run')} of {counted(len(report.programs), 'program')} by "
+        f"{counted(report.runs, 'run')} of {counted(report.all_programs, 'program')} by "
         f"{counted(report.users, 'user')}: {report.placed:,} placed, {left:,} left alone, "
         f"{report.traced:,} traced"
     )
     line = f"{figure(report.node_hours)} used, {figure(report.saved)} saved by placing"
     if interval(report.saved):
         line += f" (95 %: {interval(report.saved)})"
-    yield f"{line}; our own part took {figure(report.overhead)}"
+    yield f"{line}; launching took {figure(report.overhead)}"
 
 
-_PROGRAM_WIDTHS = (6, 15, 9, -5, -6, -6, -10, -10, -8, 15, -9)
+_PROGRAM_WIDTHS = (5, 14, 8, -5, -6, -6, -9, -9, -7, 14, -7)
 
 
 def _programs(programs: Sequence[ProgramFigures], all_of_them: int) -> Iterator[str]:
     header = (
-        "NUMBER",
+        "NO",
         "PROGRAM",
         "USER",
         "RANKS",
@@ -82,7 +82,7 @@ def _programs(programs: Sequence[ProgramFigures], all_of_them: int) -> Iterator[
             figure(p.time_before),
             figure(p.time_after, like=p.time_before),
             figure(p.saving),
-            interval(p.saving),
+            interval(p.saving).replace(" .. ", ".."),
             figure(p.saved, unit=False),
         )
         for p in programs

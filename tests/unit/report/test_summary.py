@@ -1,0 +1,84 @@
+"""The figures of a report follow from the runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from slurm_topo.report.runs import Labels, Program, Records, Runs, no_traffic, runs_of
+from slurm_topo.report.summary import summarise, week_labels
+
+
+def records(runs: Runs) -> Records:
+    return Records(runs, {}, no_traffic())
+
+
+def test_counts_add_up(runs: Runs) -> None:
+    report = summarise(records(runs))
+    assert report.runs == len(runs) == sum(p.runs for p in report.programs)
+    assert report.placed == runs.placed.sum() == sum(a.placed for p in report.programs for a in p.arms)
+    assert sum(n for _, n in report.stood_down) == runs.decision.isin(("stand-down",)).sum()
+    for _, groups in report.groups:
+        assert sum(g.runs for g in groups) == report.runs
+        assert sum(g.saved.value or 0 for g in groups) == pytest.approx(report.saved.value)
+
+
+def test_the_saving_is_the_effect_of_the_history(runs: Runs) -> None:
+    report = summarise(records(runs))
+    savings = [p.saving for p in report.programs]
+    assert np.mean([s.value for s in savings]) == pytest.approx(0.2, abs=0.02)
+    assert all(s.low is not None and s.high is not None and s.low < s.value < s.high for s in savings)  # type: ignore[operator]
+    hours = float(runs.node_hours[runs.placed].sum())
+    assert report.saved.value == pytest.approx(hours * (1 / 0.8 - 1), rel=0.15)
+
+
+def test_runs_that_did_not_complete_are_counted_but_not_timed(runs: Runs) -> None:
+    failed = replace(runs, state=Labels(np.zeros(len(runs), dtype=np.int32), ("FAILED",)))
+    report = summarise(records(failed))
+    assert report.runs == len(runs)
+    assert not report.saved.known
+    assert not any(p.time_before.known or p.saving.known for p in report.programs)
+
+
+def test_one_run_on_each_side_gives_a_saving_without_an_interval() -> None:
+    made = runs_of(
+        {
+            "job": [1, 2],
+            "program": [5, 5],
+            "state": ["COMPLETED", "COMPLETED"],
+            "elapsed": [10.0, 6.0],
+            "nodes": [2, 2],
+            "placed": [False, True],
+            "arm": ["enforce", "enforce"],
+            "decision": ["trace", "place"],
+        }
+    )
+    program = summarise(records(made)).programs[0]
+    assert program.saving.value == pytest.approx(0.4)
+    assert program.saving.low is None
+    assert program.saved.value == pytest.approx(2 * 4 / 3600)
+
+
+def test_a_limited_report_keeps_the_best_and_all_that_were_switched_back(runs: Runs) -> None:
+    everything = summarise(records(runs))
+    last = everything.programs[-1].program
+    back = {last: Program(last, "slow", "u", "a", switched_back="slower in 9 of 9 runs")}
+    some = summarise(replace(records(runs), programs=back), most=2)
+    assert [p.program for p in some.programs] == [*(p.program for p in everything.programs[:2]), last]
+    assert some.all_programs == everything.all_programs
+    assert some.saved == everything.saved
+
+
+def test_weeks_are_iso_weeks_of_utc() -> None:
+    labels = week_labels(np.array([1798761599.0, 1798761600.0, 1798934400.0, np.nan]))
+    assert labels.texts() == ["2026-W53", "2026-W53", "2026-W53", ""]
+    assert week_labels(np.array([1798329599.0, 1798329600.0])).texts() == ["2026-W52", "2026-W52"]
+
+
+def test_a_history_without_runs_is_a_report_without_figures(runs: Runs) -> None:
+    report = summarise(records(runs.take(np.zeros(len(runs), dtype=bool))))
+    assert report.runs == 0
+    assert report.programs == ()
+    assert not report.saved.known
