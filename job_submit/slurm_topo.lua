@@ -28,6 +28,9 @@ local PREFIX = "SLURM_TOPO_JOB_"
 -- In the order in which they are written: a job without ARM is none of ours.
 local MARKS = { "KEYS", "PROGRAM", "GRAPH", "TRACE", "PLAN", "ARM" }
 
+-- What holds before the first sync: programs are traced, nothing is placed.
+local NEVER_SYNCED = { arm = "observe", holdout = "0", trace = "1" }
+
 local counter = 0
 
 local function read_salt()
@@ -124,10 +127,10 @@ local function process(job_desc, submit_uid)
     return
   end
   local site, site_reason = advice.read(advice_dir .. "/site")
-  if not site then
-    if site_reason ~= "missing" then
-      log("%s/site is %s: jobs are left alone; run slurm-topo sync", advice_dir, site_reason)
-    end
+  if site_reason == "missing" then
+    site = NEVER_SYNCED
+  elseif not site then
+    log("%s/site is %s: jobs are left alone; run slurm-topo sync", advice_dir, site_reason)
     return
   end
   if site.arm == "off" then

@@ -32,8 +32,8 @@ class Allocation:
     cpus_on_node : tuple of int, length n
         Number of Slurm CPUs that the job owns on each node (zeros where unknown).
     cpus_by_node : mapping of str to tuple of int
-        Slurm's *abstract* CPU ids on each node (``CPU_IDs``), empty where slurmctld was not asked. They number
-        cores block by block with their threads together; :func:`abstract_to_os` translates.
+        Slurm's *abstract* CPU ids on each node (``CPU_IDs``), empty where slurmctld was not asked. They
+        number cores block by block with their threads together: ``NodeClass.os_cpus`` translates.
     exclusive : bool
         The job shares its nodes with nobody.
     """
@@ -109,45 +109,6 @@ def read_allocation(environ: Mapping[str, str], run: Runner | None = run_command
         cpus_by_node={n.name: n.cpus for n in details.nodes if n.name in wanted and n.cpus},
         exclusive=details.exclusive,
     )
-
-
-def abstract_to_os(
-    cpus: tuple[int, ...],
-    sockets: int,
-    cores_per_socket: int,
-    threads_per_core: int,
-    pus: tuple[tuple[int, ...], ...],
-) -> tuple[int, ...]:
-    """OS indices of Slurm's abstract CPU ids.
-
-    Parameters
-    ----------
-    cpus : tuple of int
-        Abstract ids: ``(socket * cores_per_socket + core) * threads_per_core + thread``.
-    sockets, cores_per_socket, threads_per_core : int
-        As ``scontrol show node`` prints them.
-    pus : tuple of tuples of int
-        OS indices of each core, cores ordered by socket and core.
-
-    Raises
-    ------
-    SlurmError
-        An id is outside the node, or ``pus`` has another number of cores.
-    """
-    if len(pus) != sockets * cores_per_socket:
-        raise SlurmError(
-            f"the node has {len(pus)} cores where Slurm says {sockets} x {cores_per_socket}; "
-            "correct the node in slurm.conf (`slurmd -C` prints it)"
-        )
-    found = []
-    for cpu in cpus:
-        core, thread = divmod(cpu, threads_per_core)
-        if core >= len(pus) or thread >= len(pus[core]):
-            raise SlurmError(
-                f"CPU {cpu} is outside the node of {len(pus)} cores; correct the node in slurm.conf"
-            )
-        found.append(pus[core][thread])
-    return tuple(sorted(found))
 
 
 def _number(environ: Mapping[str, str], *names: str) -> int | None:

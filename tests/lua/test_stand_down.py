@@ -96,12 +96,16 @@ def test_kill_switch_touches_nothing(start):
     assert controller.written == []
 
 
-def test_site_that_was_never_synced_touches_nothing(start):
+def test_site_that_was_never_synced_is_observed(start):
     controller = start()
+    key = controller.keys()[0]
+    controller.write_advice(key)
     (controller.advice / "site").unlink()
-    job = controller.job({})
-    assert controller.submit(job) == 0
-    assert controller.written == []
+    for fields in ({}, {"script": "#!/bin/sh\nsrun ./other\n", "name": "other"}):
+        job = controller.job({}, **fields)
+        assert controller.submit(job) == 0
+        assert job.marks["ARM"] == "observe"
+        assert job.marks["TRACE"] == ("1" if fields else "0")
     assert controller.logged == []
 
 
