@@ -1,0 +1,169 @@
+/*
+ * The library that is preloaded. It exports the names of MPI functions and links to no MPI library: in a program
+ * without MPI nobody calls them. At the first call it looks at what the program has loaded, opens the library made for
+ * that ABI, and from then on each name is one indirect jump to its wrapper, or, where nothing is to be traced, to the
+ * MPI library itself.
+ */
+#define _GNU_SOURCE
+#include "dispatch.h"
+#include "layout.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define MAX_LIBRARIES 32
+#define MAX_PATH 4096
+
+enum {
+#define ST_SYMBOL(number, name, real) INDEX_##name = number,
+#include "dispatch_table.h"
+#undef ST_SYMBOL
+    SYMBOLS
+};
+
+static const char table_names[] =
+#define ST_SYMBOL(number, name, real) #name " "
+#include "dispatch_table.h"
+#undef ST_SYMBOL
+    ;
+
+static const char *const real_names[SYMBOLS] = {
+#define ST_SYMBOL(number, name, real) #real,
+#include "dispatch_table.h"
+#undef ST_SYMBOL
+};
+
+static void *libraries[MAX_LIBRARIES];
+static int library_count;
+static char library_names[MAX_LIBRARIES][MAX_PATH];
+
+/* Read by the exported symbols (dispatch_stubs.S). */
+void st_first(void);
+void st_resolve(unsigned long number);
+void *st_targets[SYMBOLS] = {
+#define ST_SYMBOL(number, name, real) st_first,
+#include "dispatch_table.h"
+#undef ST_SYMBOL
+};
+
+/* MPI_ERR_OTHER is 16 in Open MPI and 15 in MPICH: what matters is that it is not MPI_SUCCESS. */
+static int missing(void)
+{
+    return 16;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static int collect_name(struct dl_phdr_info *info, size_t size, void *data)
+{
+    const char *path = info->dlpi_name;
+
+    (void)size, (void)data;
+    if (path && library_count < MAX_LIBRARIES && strlen(path) < MAX_PATH && strcasestr(base_name(path), "mpi") &&
+        !strstr(base_name(path), "slurm_topo"))
+        strcpy(library_names[library_count++], path);
+    return 0;
+}
+
+/* Programs may have loaded their MPI library with RTLD_LOCAL: it is found by its file, not by its symbols. */
+static void find_libraries(void)
+{
+    int found = 0;
+
+    dl_iterate_phdr(collect_name, NULL);
+    for (int i = 0; i < library_count; i++) {
+        void *handle = dlopen(library_names[i], RTLD_LAZY | RTLD_NOLOAD);
+        if (handle)
+            libraries[found++] = handle;
+    }
+    library_count = found;
+}
+
+static void *find(const char *name)
+{
+    for (int i = 0; i < library_count; i++) {
+        void *symbol = dlsym(libraries[i], name);
+        if (symbol)
+            return symbol;
+    }
+    return NULL;
+}
+
+static const char *abi(void)
+{
+    if (find("ompi_mpi_comm_world"))
+        return "openmpi";
+    return find("PMPI_Init") ? "mpich" : NULL;
+}
+
+static const struct st_backend *open_backend(void)
+{
+    char path[MAX_PATH];
+    const char *kind = abi(), *slash;
+    const struct st_backend *backend;
+    void *handle;
+    Dl_info self;
+
+    if (!kind || !dladdr((void *)&table_names, &self) || !(slash = strrchr(self.dli_fname, '/')))
+        return NULL;
+    if (snprintf(path, sizeof path, "%.*s/libslurm_topo_trace_%s.so", (int)(slash - self.dli_fname), self.dli_fname,
+                 kind) >= (int)sizeof path)
+        return NULL;
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    backend = handle ? dlsym(handle, "st_backend") : NULL;
+    if (!backend || backend->symbols != SYMBOLS || strcmp(backend->names, table_names) != 0)
+        return NULL;
+    return backend;
+}
+
+static void *real_symbols[SYMBOLS];
+static void *const *wrappers;
+
+static void start(void)
+{
+    const struct st_backend *backend;
+
+    find_libraries();
+    for (int i = 0; i < SYMBOLS; i++)
+        real_symbols[i] = find(real_names[i]);
+    if (getenv(ST_ENV_DIR) && (backend = open_backend()))
+        wrappers = backend->open(real_symbols, find);
+    for (int i = 0; i < SYMBOLS; i++)
+        if (real_symbols[i])
+            __atomic_store_n(&st_targets[i], wrappers ? wrappers[i] : real_symbols[i], __ATOMIC_RELEASE);
+}
+
+/* A symbol of a library that was loaded after the first call, such as that of the Fortran interface. */
+static void retry(unsigned long number)
+{
+    library_count = 0;
+    find_libraries();
+    real_symbols[number] = find(real_names[number]);
+    __atomic_store_n(&st_targets[number],
+                     !real_symbols[number] ? (void *)missing : wrappers ? wrappers[number] : real_symbols[number],
+                     __ATOMIC_RELEASE);
+}
+
+void st_resolve(unsigned long number)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    static bool started;
+
+    pthread_mutex_lock(&lock);
+    if (!started)
+        start();
+    started = true;
+    if (__atomic_load_n(&st_targets[number], __ATOMIC_ACQUIRE) == (void *)st_first)
+        retry(number);
+    pthread_mutex_unlock(&lock);
+}
