@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +29,9 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(
         (
             click.option(
-                "--since", metavar="TIME", help="Submitted at or after: 2026-11-30, 7d, yesterday (UTC)."
+                "--since", metavar="TIME", help="Ended at or after: 2026-11-30, 7d, yesterday (UTC)."
             ),
-            click.option("--until", metavar="TIME", help="Submitted before."),
+            click.option("--until", metavar="TIME", help="Ended before."),
             click.option("--program", "programs", **many, help="Number or name (* and ? match); repeatable."),
             click.option("--user", "users", **many, help="Only runs of this user; repeatable."),
             click.option("--account", "accounts", **many, help="Only runs of this account; repeatable."),
@@ -68,7 +69,7 @@ def read_records(database: str, wanted: Filter, shown: tuple[tuple[str, str], ..
             records = load(engine, wanted)
     finally:
         engine.dispose()
-    return Records(records.runs, records.programs, records.traffic, shown)
+    return replace(records, filters=shown)
 
 
 @click.command()

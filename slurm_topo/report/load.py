@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sqlalchemy import ColumnElement, Connection, Engine, Select, func, select
+from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, case, func, select
 
 from slurm_topo.history.schema import decisions, jobs, programs, steps, traffic
 from slurm_topo.report.runs import Labels, Program, Records, Runs, Traffic, runs_of
@@ -29,7 +29,7 @@ class Filter:
     Attributes
     ----------
     since, until : float or None
-        Submitted at or after, and before; seconds since the epoch.
+        Ended (an open run: submitted) at or after, and before; seconds since the epoch.
     programs : tuple of str
         Numbers, or names with ``*`` and ``?``.
     users, accounts, partitions : tuple of str
@@ -63,7 +63,8 @@ def load(engine: Engine, wanted: Filter) -> Records:
         runs = _runs(connection, wanted, known if wanted.programs else None)
         newest = newest_rows(runs)
         runs = _with_details(connection, runs, newest)
-        return Records(runs, known, _traffic(connection, runs, newest))
+        unknown = _unknown(connection, wanted)
+        return Records(runs, known, _traffic(connection, runs, newest), unknown=unknown)
 
 
 def _programs(connection: Connection) -> Iterator[Program]:
@@ -93,7 +94,7 @@ _NUMBERS = (
 
 def _statement(wanted: Filter) -> Select[Any]:
     j = jobs.c
-    texts = (j.user_name, j.account, j.partition_name, j.arm, j.decision, j.reason, j.state)
+    texts = (j.user_name, j.account, j.partition_name, j.arm, *_decided(), j.state)
     joined: ColumnElement[str] = func.replace(texts[0], _BETWEEN, " ")
     for column in texts[1:]:
         joined = joined + _BETWEEN + func.replace(column, _BETWEEN, " ")
@@ -112,18 +113,47 @@ def _statement(wanted: Filter) -> Select[Any]:
         j.energy_j,
         j.placed,
     ).where(j.program_id.is_not(None))
+    return statement.where(*_conditions(wanted)).order_by(j.id)
+
+
+def _decided() -> tuple[ColumnElement[str], ColumnElement[str]]:
+    """Decision and reason of a job: of the launch, or of the submit hook where it left the job alone."""
+    j = jobs.c
+    hook = and_(j.decision == "", j.arm == "off", j.arm_reason != "")
+    decision: ColumnElement[str] = case((hook, "stand-down"), else_=j.decision)
+    reason: ColumnElement[str] = case((hook, j.arm_reason), (j.decision == "stand-down", j.reason), else_="")
+    return decision, reason
+
+
+def _conditions(wanted: Filter) -> list[ColumnElement[bool]]:
+    j = jobs.c
+    # The time of a run is that of its end, as in all questions to the history; of an open one its submission.
+    when = func.coalesce(j.ended, j.submitted)
+    found: list[ColumnElement[bool]] = []
     if wanted.since is not None:
-        statement = statement.where(j.submitted >= int(wanted.since))
+        found.append(when >= int(wanted.since))
     if wanted.until is not None:
-        statement = statement.where(j.submitted < int(wanted.until))
+        found.append(when < int(wanted.until))
     for column, names in (
         (j.user_name, wanted.users),
         (j.account, wanted.accounts),
         (j.partition_name, wanted.partitions),
     ):
         if names:
-            statement = statement.where(column.in_(names))
-    return statement.order_by(j.id)
+            found.append(column.in_(names))
+    return found
+
+
+def _unknown(connection: Connection, wanted: Filter) -> dict[str, int]:
+    """Jobs that belong to no program, by the reason why they were left alone (empty: none was given)."""
+    if wanted.programs:
+        return {}
+    decision, reason = _decided()
+    left = case((decision == "stand-down", reason), else_="")
+    statement = (
+        select(left, func.count()).where(jobs.c.program_id.is_(None), *_conditions(wanted)).group_by(left)
+    )
+    return {row[0]: row[1] for row in connection.execute(statement)}
 
 
 def _runs(connection: Connection, wanted: Filter, known: Mapping[int, Program] | None) -> Runs:

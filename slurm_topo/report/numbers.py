@@ -136,6 +136,8 @@ class Report:
         What was asked for.
     runs, completed, placed, traced, users, all_programs : int
         Counts.
+    unknown : int
+        Jobs in the window that belong to no program (the submit hook did not see them, or left them alone).
     node_hours, saved, overhead : Value
         Node-hours of all runs, node-hours saved, node-hours that our own part took at launch.
     programs : tuple of ProgramFigures
@@ -157,6 +159,7 @@ class Report:
     traced: int
     users: int
     all_programs: int
+    unknown: int
     node_hours: Value
     saved: Value
     overhead: Value

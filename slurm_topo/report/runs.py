@@ -7,7 +7,7 @@ hundred megabytes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -238,9 +238,24 @@ def no_traffic() -> Traffic:
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """What a report is computed from."""
+    """What a report is computed from.
+
+    Attributes
+    ----------
+    runs : Runs
+        Runs of known programs.
+    programs : mapping of int to Program
+        What is known of them.
+    traffic : Traffic
+        Their bytes by level.
+    filters : tuple of (str, str)
+        What was asked for.
+    unknown : mapping of str to int
+        Jobs of no program, by the reason why they were left alone (empty text: none was given).
+    """
 
     runs: Runs
     programs: Mapping[int, Program]
     traffic: Traffic
     filters: tuple[tuple[str, str], ...] = ()
+    unknown: Mapping[str, int] = field(default_factory=dict)

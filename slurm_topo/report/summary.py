@@ -60,12 +60,13 @@ def summarise(records: Records, most: int | None = None) -> Report:
         traced=int(runs.traced.sum()),
         users=len(np.unique(runs.user.codes)),
         all_programs=len(numbers),
+        unknown=sum(records.unknown.values()),
         node_hours=_total(runs.node_hours),
         saved=_saved(facts, np.arange(len(runs))),
         overhead=_overhead(runs),
         programs=tuple(programs),
         levels=_levels(records.traffic, range(len(records.traffic.program))),
-        stood_down=_reasons(runs, facts, np.arange(len(runs))),
+        stood_down=_reasons(runs, facts, np.arange(len(runs)), records.unknown),
         groups=tuple((kind, _groups(labels, runs, facts)) for kind, labels in _kinds(runs)),
     )
 
@@ -252,10 +253,13 @@ def _saved(facts: _Facts, rows: Indices) -> Value:
     return known(total, "node-h", MEASURED, int((facts.placed_hours[rows] > 0).sum()), interval)
 
 
-def _reasons(runs: Runs, facts: _Facts, rows: Indices) -> tuple[tuple[str, int], ...]:
-    """Why runs were left alone, with counts, most frequent first."""
+def _reasons(
+    runs: Runs, facts: _Facts, rows: Indices, unknown: Mapping[str, int] | None = None
+) -> tuple[tuple[str, int], ...]:
+    """Why runs were left alone, with counts, most frequent first; jobs of no program are added."""
     reasons = runs.reason.codes[rows[facts.stood_down[rows]]]
     counts = Counter({runs.reason.names[c] or "not said": int(n) for c, n in _counted(reasons)})
+    counts.update({reason: n for reason, n in (unknown or {}).items() if reason})
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -26,7 +26,7 @@ def render(report: Report, top: int = 20, details: int = 4) -> str:
     details : int
         Programs that are shown in full, where the list has no more than that.
     """
-    if not report.runs:
+    if not report.runs and not report.unknown:
         return (NOTHING if report.filters else EMPTY) + "\n"
     lines = [*_head(report), "", *_programs(report.programs[:top], report.all_programs)]
     if report.all_programs <= details:
@@ -48,6 +48,8 @@ def _head(report: Report) -> Iterator[str]:
         f"{counted(report.users, 'user')}: {report.placed:,} placed, {left:,} left alone, "
         f"{report.traced:,} traced"
     )
+    if report.unknown:
+        yield f"{counted(report.unknown, 'job')} of no known program (not seen, or left alone, at submission)"
     line = f"{figure(report.node_hours)} used, {figure(report.saved)} saved by placing"
     if interval(report.saved):
         line += f" (95 %: {interval(report.saved)})"

@@ -15,6 +15,7 @@ from slurm_topo.model import Floats
 from slurm_topo.report import load as load_module
 from slurm_topo.report.load import Filter, load, newest_rows
 from slurm_topo.report.runs import Mask, Runs
+from slurm_topo.report.summary import summarise
 
 
 def read(path: Path, wanted: Filter | None = None) -> Runs:
@@ -51,8 +52,8 @@ def test_details_come_from_the_newest_runs_of_each_side(history: Path, runs: Run
     np.testing.assert_allclose(found.overhead[detailed], runs.overhead[detailed])
 
 
-def submitted(runs: Runs) -> Floats:
-    return np.floor(runs.start - runs.wait)
+def ended(runs: Runs) -> Floats:
+    return np.floor(runs.start + runs.elapsed)
 
 
 CASES: list[tuple[Filter, Callable[[Runs], Mask]]] = [
@@ -64,8 +65,8 @@ CASES: list[tuple[Filter, Callable[[Runs], Mask]]] = [
         Filter(partitions=("large",), users=("user001",)),
         lambda r: r.partition.isin(("large",)) & r.user.isin(("user001",)),
     ),
-    (Filter(since=1_791_000_000), lambda r: submitted(r) >= 1_791_000_000),
-    (Filter(until=1_791_000_000), lambda r: submitted(r) < 1_791_000_000),
+    (Filter(since=1_791_000_000), lambda r: ended(r) >= 1_791_000_000),
+    (Filter(until=1_791_000_000), lambda r: ended(r) < 1_791_000_000),
     (Filter(users=("nobody",)), lambda r: np.zeros(len(r), dtype=bool)),
 ]
 
@@ -93,6 +94,7 @@ def test_unknown_values_and_odd_texts_do_not_shift_columns(own_history: Path) ->
     engine = open_engine(str(own_history), create=False)
     with transaction(engine) as connection:
         change = {"run_s": None, "elapsed_s": None, "nodes": None, "started": None, "reason": "a\x1fb"}
+        change["decision"] = "stand-down"
         connection.execute(update(jobs).where(jobs.c.id == 5).values(**change))
         connection.execute(update(jobs).where(jobs.c.id == 6).values(program_id=None))
     engine.dispose()
@@ -118,6 +120,22 @@ def test_a_run_with_a_graph_of_its_own_is_traced_and_its_bytes_are_measured(own_
     engine.dispose()
     assert records.runs.traced.sum() > 0
     assert records.traffic.measured.all()
+
+
+def test_what_the_submit_hook_left_alone_is_counted_with_its_reason(own_history: Path) -> None:
+    engine = open_engine(str(own_history), create=False)
+    hook = {"arm": "off", "arm_reason": "user-list", "decision": "", "reason": "", "placed": 0}
+    with transaction(engine) as connection:
+        connection.execute(update(jobs).where(jobs.c.id.in_((7, 8, 9))).values(**hook))
+        connection.execute(update(jobs).where(jobs.c.id.in_((8, 9, 10))).values(program_id=None))
+        connection.execute(update(jobs).where(jobs.c.id == 10).values(decision="none", reason=""))
+    records = load(engine, Filter())
+    engine.dispose()
+    assert records.unknown == {"user-list": 2, "": 1}
+    report = summarise(records)
+    assert dict(report.stood_down)["user-list"] == 3
+    assert report.unknown == 3
+    assert report.runs == 1197
 
 
 def test_a_program_that_was_switched_back_says_why(own_history: Path) -> None:
