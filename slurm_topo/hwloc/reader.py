@@ -17,6 +17,7 @@ from slurm_topo.hwloc.topology import (
     PciAttributes,
     Topology,
 )
+from slurm_topo.hwloc.trial import check_consistent, try_first
 from slurm_topo.hwloc.xmlcheck import check_xml, read_xml
 
 _UNKNOWN = 0xFFFFFFFF
@@ -47,9 +48,16 @@ def load_xml(path: str | os.PathLike[str]) -> Topology:
 
 def load_xml_bytes(data: bytes, origin: str) -> Topology:
     """hwloc XML that is already in memory (see :func:`load_xml`)."""
-    check_xml(data, origin)
-    with Handle(origin, xml=data) as handle:
-        return _read(handle)
+    outline = check_xml(data, origin)
+
+    def load() -> Topology:
+        with Handle(origin, xml=data) as handle:
+            return _read(handle)
+
+    try_first(load, origin)
+    topology = load()
+    check_consistent(topology, outline.pus)
+    return topology
 
 
 def load_synthetic(description: str) -> Topology:

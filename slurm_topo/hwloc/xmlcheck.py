@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from xml.parsers import expat
 
@@ -36,7 +37,7 @@ def read_xml(path: str | os.PathLike[str], major: int) -> bytes:
             f"{file}: cannot be read ({error.strerror}); "
             "name a hwloc XML file, or a synthetic string with --synthetic"
         ) from error
-    version = check_xml(data, str(file))
+    version = check_xml(data, str(file)).version
     if _major(version) > major:
         raise MachineError(
             f"{file}: hwloc XML of format {version}, which hwloc {_major(version)} reads "
@@ -51,8 +52,16 @@ def _major(version: str) -> int:
     return int(digits) if digits.isdecimal() else 1
 
 
-def check_xml(data: bytes, name: str) -> str:
-    """Format version of hwloc XML: ``1`` (no version attribute), ``2.0``, ``3.0``.
+@dataclass(frozen=True)
+class Outline:
+    """What the XML alone shows: version of the format (``1``, ``2.0``, ``3.0``) and number of PUs."""
+
+    version: str
+    pus: int
+
+
+def check_xml(data: bytes, name: str) -> Outline:
+    """Outline of hwloc XML.
 
     Raises
     ------
@@ -62,7 +71,7 @@ def check_xml(data: bytes, name: str) -> str:
     if not data.strip(b" \t\r\n\0"):
         raise MachineError(f"{name}: is empty; write it with `lstopo file.xml`")
     found: dict[str, str] = {}
-    seen = {"objects": 0, "depth": 0}
+    seen = {"objects": 0, "pus": 0, "depth": 0}
 
     def start(tag: str, attributes: dict[str, str]) -> None:
         if seen["depth"] == 0:
@@ -71,6 +80,7 @@ def check_xml(data: bytes, name: str) -> str:
             found["version"] = attributes.get("version", "1")
         seen["depth"] += 1
         seen["objects"] += tag == "object"
+        seen["pus"] += tag == "object" and attributes.get("type") == "PU"
 
     def end(_tag: str) -> None:
         seen["depth"] -= 1
@@ -91,7 +101,7 @@ def check_xml(data: bytes, name: str) -> str:
         raise MachineError(f"{name}: {error}; name a file written by `lstopo file.xml`") from error
     if not seen["objects"]:
         raise MachineError(f"{name}: holds no object; write it again with `lstopo file.xml`")
-    return found["version"]
+    return Outline(found["version"], seen["pus"])
 
 
 def _at_end(error: expat.ExpatError, data: bytes) -> bool:

@@ -77,7 +77,7 @@ def _home(topology: Topology, core: Object) -> int:
     near = [o for o in topology.of_kind("NUMANode") if core.nodeset >> max(o.os_index, 0) & 1]
     if not near:
         return -1
-    # Ordinary memory, the most specific; of several (flat-mode high-bandwidth memory) the first, which is DRAM.
+    # Ordinary memory, the most specific; of several (flat-mode MCDRAM) the first, which is DRAM.
     return min(near, key=_rank).os_index
 
 

@@ -171,3 +171,77 @@ def test_memory_side_caches_memory_kinds_and_attributes_are_read(shared_data):
 def test_kinds_of_cpu_are_ranked(shared_data):
     kinds_of_cpu = load(shared_data, "from-fsroot__20em64t-hybrid-1p6c2t+2ca4co1t").cpu_kinds
     assert [(k.cpuset.bit_count(), k.efficiency) for k in kinds_of_cpu] == [(8, 0), (12, 1)]
+
+
+def test_xml_on_which_libhwloc_crashes_is_an_error(tmp_path, monkeypatch):
+    import signal
+
+    path = tmp_path / "machine.xml"
+    path.write_bytes(reader.export_this_machine())
+    parent = os.getpid()
+    real = reader.Handle
+
+    def crash(*args, **kwargs):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(reader, "Handle", crash)
+    refused(path, "libhwloc cannot survive it")
+
+
+def two_pus(**change: str) -> bytes:
+    """Hand-made XML of a machine with two PUs, with some words replaced."""
+    sets = {"root": "0x00000003", "pu0": "0x00000001", "pu1": "0x00000002", "index1": "1", **change}
+    nodes = 'nodeset="0x00000001" complete_nodeset="0x00000001"'
+
+    def one(kind: str, index: str, cpuset: str, inside: str = "", more: str = "") -> str:
+        sets = f'cpuset="{cpuset}" complete_cpuset="{cpuset}" {nodes} {more}'
+        return f'<object type="{kind}" os_index="{index}" {sets}>{inside}</object>'
+
+    pus = one("PU", "0", sets["pu0"], more='gp_index="3"') + one(
+        "PU", sets["index1"], sets["pu1"], more='gp_index="4"'
+    )
+    memory = one("NUMANode", "0", sets["root"], more='local_memory="1024" gp_index="2"')
+    more = f'allowed_cpuset="{sets["root"]}" allowed_nodeset="0x00000001" gp_index="1"'
+    return (
+        f'<topology version="2.0">{one("Machine", "0", sets["root"], memory + pus, more)}</topology>'.encode()
+    )
+
+
+def test_hand_made_xml_loads():
+    assert [o.kind for o in reader.load_xml_bytes(two_pus(), "x").objects] == [
+        "Machine",
+        "PU",
+        "PU",
+        "NUMANode",
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"pu1": "0x00000001"},
+        {"pu1": "0x00000004"},
+        {"pu1": "0x00000003"},
+        {"index1": "0"},
+        {"index1": "7"},
+        {"root": "0x00000007"},
+    ],
+)
+def test_objects_that_contradict_each_other_are_refused(change):
+    with pytest.raises(MachineError, match=r"damaged|cannot load|no topology"):
+        reader.load_xml_bytes(two_pus(**change), "x")
+
+
+def test_every_recorded_file_cut_at_any_line_is_refused(shared_data):
+    cuts = 0
+    for path in sorted((shared_data / "data" / "hwloc").glob("*.xml")):
+        lines = path.read_bytes().splitlines(keepends=True)
+        # The last line alone may be blank.
+        for length in range(0, len(lines) - 1, max(len(lines) // 50, 1)):
+            with pytest.raises(MachineError) as error:
+                reader.load_xml_bytes(b"".join(lines[:length]), "cut.xml")
+            assert "\n" not in str(error.value)
+            cuts += 1
+    assert cuts > 1000
