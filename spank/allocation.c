@@ -215,7 +215,7 @@ static int check_counts(const struct st_allocation *allocation, const struct st_
 	return 0;
 }
 
-int st_allocation_fits(const struct st_allocation *allocation, const struct st_plan *plan, uint32_t per_node,
+int st_allocation_fits(const struct st_allocation *allocation, const struct st_plan *plan, const struct st_shape *shape,
 		       struct st_why *why)
 {
 	uint32_t *tasks = NULL;
@@ -223,7 +223,7 @@ int st_allocation_fits(const struct st_allocation *allocation, const struct st_p
 	bool *seen = NULL;
 	int rv = -1;
 
-	if (plan->node_count != allocation->nodes) {
+	if (plan->node_count > allocation->nodes || (shape->all_nodes && plan->node_count < allocation->nodes)) {
 		st_why_set(why, "plan: has %u nodes, the job %u", plan->node_count, allocation->nodes);
 		goto out;
 	}
@@ -234,7 +234,7 @@ int st_allocation_fits(const struct st_allocation *allocation, const struct st_p
 		st_why_set(why, "plan: no memory");
 		goto out;
 	}
-	if (check_counts(allocation, plan, per_node, tasks, seen, why) < 0)
+	if (check_counts(allocation, plan, shape->per_node, tasks, seen, why) < 0)
 		goto out;
 	if (mark_cpus(plan, taken) < 0)
 		st_why_set(why, "plan: two ranks share a CPU");

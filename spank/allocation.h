@@ -3,6 +3,7 @@
 #define ST_ALLOCATION_H
 
 #include "plan.h"
+#include "shape.h"
 
 struct st_allocation {
 	uint32_t nodes;
@@ -15,10 +16,11 @@ int st_allocation_read(struct st_allocation *allocation, struct st_why *why);
 void st_allocation_free(struct st_allocation *allocation);
 
 /*
- * Whether the plan can be carried out there: every node is of the allocation and gets a rank, none gets more than it
- * has CPUs for (nor more than `per_node`, where that is not 0), no two ranks share a CPU. 0, or -1 and why.
+ * Whether the plan can be carried out there: every node of it is of the allocation and gets a rank, none gets more than
+ * it has CPUs for (nor more than `shape->per_node`, where that is not 0), no node of the allocation is left out where
+ * `shape->all_nodes`, no two ranks share a CPU. 0, or -1 and why.
  */
-int st_allocation_fits(const struct st_allocation *allocation, const struct st_plan *plan, uint32_t per_node,
+int st_allocation_fits(const struct st_allocation *allocation, const struct st_plan *plan, const struct st_shape *shape,
 		       struct st_why *why);
 
 /* The host file of the plan: one line a rank. NULL where there is no memory. free() the result. */

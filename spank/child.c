@@ -31,7 +31,17 @@ static bool is_kept(const char *variable)
 	return false;
 }
 
-static char **small_environment(void)
+static bool is_replaced(const char *variable, char *const *extra)
+{
+	size_t name = strcspn(variable, "=") + 1;
+
+	for (size_t i = 0; extra[i]; i++)
+		if (!strncmp(variable, extra[i], name))
+			return true;
+	return false;
+}
+
+static char **small_environment(char *const *extra)
 {
 	/* A thread a core for the algebra library would cost more than the whole search. */
 	static char one_openmp[] = "OMP_NUM_THREADS=1", one_blas[] = "OPENBLAS_NUM_THREADS=1";
@@ -40,11 +50,15 @@ static char **small_environment(void)
 
 	while (environ[count])
 		count++;
+	for (size_t i = 0; extra[i]; i++)
+		count++;
 	environment = malloc((count + 3) * sizeof(*environment));
 	if (!environment)
 		return NULL;
-	for (size_t i = 0; i < count; i++)
-		if (is_kept(environ[i]))
+	for (size_t i = 0; extra[i]; i++)
+		environment[used++] = extra[i];
+	for (size_t i = 0; environ[i]; i++)
+		if (is_kept(environ[i]) && !is_replaced(environ[i], extra))
 			environment[used++] = environ[i];
 	environment[used++] = one_openmp;
 	environment[used++] = one_blas;
@@ -151,17 +165,16 @@ static bool attend(pid_t pid, int errors, double deadline, int *status, struct t
 	}
 }
 
-static enum st_child_end judge(int status, struct tail *tail, const char *program, struct st_why *why)
+static enum st_child_end judge(int status, struct tail *tail, struct st_why *why)
 {
 	const char *line = last_line(tail);
 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return ST_CHILD_DONE;
 	if (WIFEXITED(status))
-		st_why_set(why, "%s ended with exit code %d%s%.100s", program, WEXITSTATUS(status), *line ? ": " : "",
-			   line);
+		st_why_set(why, "place: ended with exit code %d%s%.140s", WEXITSTATUS(status), *line ? ": " : "", line);
 	else
-		st_why_set(why, "%s was killed by signal %d", program, WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+		st_why_set(why, "place: was killed by signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	return ST_CHILD_FAILED;
 }
 
@@ -177,30 +190,30 @@ static enum st_child_end start(char *const *argv, char **environment, int *ends,
 	close(ends[1]);
 	ends[1] = -1;
 	if (pid < 0) {
-		st_why_set(why, "%s cannot be started: %s", argv[0], strerror(errno));
+		st_why_set(why, "place: %.120s cannot be started: %s", argv[0], strerror(errno));
 		return ST_CHILD_FAILED;
 	}
 	setpgid(pid, pid);
 	if (attend(pid, ends[0], st_clock() + deadline_ms / 1000.0, &status, &tail))
-		return judge(status, &tail, argv[0], why);
+		return judge(status, &tail, why);
 	kill(-pid, SIGKILL);
 	kill(pid, SIGKILL);
 	/* A child that hangs in the kernel (a dead file server) cannot even be killed: it is left behind. */
 	attend(pid, ends[0], st_clock() + 0.1, &status, &tail);
-	st_why_set(why, "%s took more than %d ms", argv[0], deadline_ms);
+	st_why_set(why, "place: took more than %d ms", deadline_ms);
 	return ST_CHILD_LATE;
 }
 
-enum st_child_end st_child_run(char *const *argv, int deadline_ms, struct st_why *why)
+enum st_child_end st_child_run(char *const *argv, char *const *extra, int deadline_ms, struct st_why *why)
 {
 	enum st_child_end end = ST_CHILD_FAILED;
-	char **environment = small_environment();
+	char **environment = small_environment(extra);
 	int ends[2] = { -1, -1 };
 
 	if (access(argv[0], X_OK) < 0)
-		st_why_set(why, "%s: %s", argv[0], strerror(errno));
+		st_why_set(why, "place: %.140s: %s", argv[0], strerror(errno));
 	else if (!environment || pipe2(ends, O_CLOEXEC) < 0)
-		st_why_set(why, "%s cannot be started: %s", argv[0], strerror(errno));
+		st_why_set(why, "place: %.120s cannot be started: %s", argv[0], strerror(errno));
 	else if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
 		end = start(argv, environment, ends, deadline_ms, why);
 	for (int i = 0; i < 2; i++)

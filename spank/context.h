@@ -17,7 +17,8 @@ void st_srun_init(const struct st_args *args);
 /* slurmstepd, in the task, as the user. */
 void st_task_init(spank_t spank, const struct st_args *args);
 
-/* slurmstepd, after the last task, as root. */
+/* slurmstepd, before the first task and after the last, as root. */
+void st_step_begin(void);
 void st_step_exit(spank_t spank, const struct st_args *args);
 
 #endif

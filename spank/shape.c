@@ -70,7 +70,6 @@ static void apply(struct reading *reading, const struct st_option *option)
 		break;
 	case ST_CPUS:
 		read_count(reading, option, &reading->cpus);
-		reading->shape->exact = true;
 		break;
 	case ST_NODES:
 		read_count(reading, option, &reading->nodes);
@@ -149,7 +148,7 @@ static void read_environment(struct reading *reading)
 		stand_down(reading, "user", "SLURM_HINT");
 	if (threads && strcmp(threads, "1"))
 		stand_down(reading, "user", "SLURM_THREADS_PER_CORE");
-	if (getenv("SLURM_EXACT") || getenv("SLURM_EXCLUSIVE") || getenv("SRUN_CPUS_PER_TASK"))
+	if (getenv("SLURM_EXACT") || getenv("SLURM_EXCLUSIVE"))
 		reading->shape->exact = true;
 }
 
@@ -177,6 +176,8 @@ static void compare(struct reading *reading)
 	reading->shape->cpus = (uint32_t)cpus;
 	reading->shape->per_node =
 		(uint32_t)(reading->per_node ? reading->per_node : environment_number("SLURM_NTASKS_PER_NODE"));
+	/* srun warns where a number of nodes or of tasks a node was asked for and the host file has another. */
+	reading->shape->all_nodes = reading->nodes || reading->shape->per_node;
 }
 
 int st_shape_read(int argc, char *const *argv, struct st_shape *shape, struct st_why *why)

@@ -9,7 +9,8 @@ struct st_shape {
 	uint32_t cpus;     /* CPUs a task */
 	uint32_t nodes;    /* nodes of the allocation */
 	uint32_t per_node; /* most tasks a node, 0: as many as fit */
-	bool exact;        /* the step gets no more CPUs than it asks for */
+	bool all_nodes;    /* every node must get a rank */
+	bool exact;        /* asked for exactly its own CPUs, beside other steps perhaps */
 	bool quiet;        /* the user wants no messages */
 	bool info;         /* srun only prints something */
 	int topo;          /* arm of --topo on the command line, -1: not given */

@@ -132,18 +132,23 @@ static int compute_plan(struct launch *launch)
 {
 	static char command[] = "place", allocation[] = "--allocation", slurm[] = "slurm", graph[] = "--graph",
 		    ntasks[] = "--ntasks", cpus[] = "--cpus-per-task", output[] = "--plan", config[] = "--config";
-	char graph_path[PATH_MAX], plan_path[PATH_MAX + 8], ranks[16], threads[16];
+	char graph_path[PATH_MAX], plan_path[PATH_MAX + 8], ranks[16], threads[16], per_node[48];
 	char *argv[16];
+	/* The search reads the allocation from Slurm's variables; an option of this step is not among them. */
+	char *extra[] = { per_node, NULL };
 	size_t n = 0;
 	enum st_child_end end;
 
 	if (!launch->args->place)
-		return st_why_set(&launch->why, "place= is not set in plugstack.conf");
+		return st_why_set(&launch->why, "place: place= is not set in plugstack.conf");
 	if (find_graph(launch, graph_path, sizeof(graph_path)) < 0)
 		return -1;
 	snprintf(plan_path, sizeof(plan_path), "%s.plan", launch->path);
 	snprintf(ranks, sizeof(ranks), "%u", launch->shape.ntasks);
 	snprintf(threads, sizeof(threads), "%u", launch->shape.cpus);
+	snprintf(per_node, sizeof(per_node), "SLURM_NTASKS_PER_NODE=%u", launch->shape.per_node);
+	if (!launch->shape.per_node)
+		extra[0] = NULL;
 	argv[n++] = (char *)launch->args->place;
 	if (launch->args->config) {
 		argv[n++] = config;
@@ -152,12 +157,14 @@ static int compute_plan(struct launch *launch)
 	char *const rest[] = { command, graph, graph_path, allocation, slurm, ntasks, ranks, cpus, threads, output, plan_path };
 	memcpy(argv + n, rest, sizeof(rest));
 	argv[n + sizeof(rest) / sizeof(rest[0])] = NULL;
-	end = st_child_run(argv, launch->args->deadline_ms, &launch->why);
+	end = st_child_run(argv, extra, launch->args->deadline_ms, &launch->why);
 	if (end != ST_CHILD_DONE) {
 		remember_failure(launch, end == ST_CHILD_LATE ? "place-late" : "place-failed");
 		return -1;
 	}
-	return load_plan(launch);
+	if (load_plan(launch) == 0)
+		return 0;
+	return launch->plan.text ? -1 : st_why_set(&launch->why, "place: wrote no plan");
 }
 
 /* Writes the host file and tells srun and its tasks. */
@@ -183,19 +190,20 @@ static int apply_plan(struct launch *launch)
 	return 0;
 }
 
-static int check_plan(struct launch *launch)
+/* Steps that share a job by --exact would all be placed on the same best CPUs, unless one of them takes all. */
+static int check_room(struct launch *launch, const struct st_allocation *allocation)
 {
-	struct st_allocation allocation;
-	int rc = st_allocation_read(&allocation, &launch->why);
+	uint64_t cpus = 0;
 
-	if (rc == 0)
-		rc = st_allocation_fits(&allocation, &launch->plan, launch->shape.per_node, &launch->why);
-	st_allocation_free(&allocation);
-	return rc;
+	for (uint32_t n = 0; n < allocation->nodes; n++)
+		cpus += allocation->cpus[n];
+	if (launch->shape.exact && (uint64_t)launch->shape.ntasks * launch->shape.cpus < cpus)
+		return st_why_set(&launch->why, "shape: exact");
+	return 0;
 }
 
 /* The plan of this step, from the spool or computed now, and what follows from it. */
-static int place_step(struct launch *launch)
+static int place_step(struct launch *launch, const struct st_allocation *allocation)
 {
 	launch->plans = st_spool_open(launch->args->spool, "plans", true, &launch->why);
 	if (launch->plans < 0)
@@ -211,7 +219,7 @@ static int place_step(struct launch *launch)
 		launch->outcome = strncmp(launch->plan.reason, "place-", 6) ? ST_STOOD_DOWN : ST_FAULT;
 		return -1;
 	}
-	if (check_plan(launch) < 0)
+	if (st_allocation_fits(allocation, &launch->plan, &launch->shape, &launch->why) < 0)
 		return fault(launch);
 	launch->outcome = ST_ADVISED;
 	st_why_set(&launch->why, "advise");
@@ -222,6 +230,15 @@ static int place_step(struct launch *launch)
 	launch->outcome = ST_PLACED;
 	st_why_set(&launch->why, "%s", launch->plan.reason);
 	return 0;
+}
+
+static void place(struct launch *launch)
+{
+	struct st_allocation allocation;
+
+	if (st_allocation_read(&allocation, &launch->why) == 0 && check_room(launch, &allocation) == 0)
+		place_step(launch, &allocation);
+	st_allocation_free(&allocation);
 }
 
 static bool is_traced(void)
@@ -273,43 +290,49 @@ static const char *decision_name(const struct launch *launch)
 	return "stand-down";
 }
 
-static int write_record(struct launch *launch)
+/* 0, or -1 and why. */
+static int write_record(const struct launch *launch, struct st_why *why)
 {
 	struct st_record record;
-	struct st_why why;
 	char host[65] = "", file[128], plan[PATH_MAX + 8];
-	int folder = st_spool_open(launch->args->spool, "records", true, &why), rc = -1;
+	int folder = st_spool_open(launch->args->spool, "records", true, why), rc;
 
-	if (folder >= 0) {
-		gethostname(host, sizeof(host) - 1);
-		host[strcspn(host, "./")] = '\0';
-		snprintf(file, sizeof(file), "%u.%ld.%s.rec", launch->job, (long)getpid(), host);
-		snprintf(plan, sizeof(plan), "%s.plan", launch->path);
-		st_record_begin(&record, "srun");
-		st_record_count(&record, "job", launch->job);
-		st_record_count(&record, "ranks", launch->shape.ntasks);
-		st_record_text(&record, "arm", st_arm_name(launch->arm));
-		st_record_text(&record, "decision", decision_name(launch));
-		st_record_text(&record, "reason", launch->why.text);
-		st_record_text(&record, "graph", launch->graph);
-		st_record_text(&record, "plan", launch->plan.text ? plan : NULL);
-		st_record_real(&record, "cost", launch->plan.text ? launch->plan.cost : -1);
-		st_record_real(&record, "baseline", launch->plan.text ? launch->plan.baseline : -1);
-		st_record_real(&record, "seconds", st_clock() - launch->start);
-		rc = st_file_append(folder, file, record.text, st_record_end(&record), &why);
-		close(folder);
+	if (folder < 0)
+		return -1;
+	gethostname(host, sizeof(host) - 1);
+	host[strcspn(host, "./")] = '\0';
+	snprintf(file, sizeof(file), "%u.%ld.%s.rec", launch->job, (long)getpid(), host);
+	snprintf(plan, sizeof(plan), "%s.plan", launch->path);
+	st_record_begin(&record, "srun");
+	st_record_count(&record, "job", launch->job);
+	st_record_count(&record, "ranks", launch->shape.ntasks);
+	st_record_text(&record, "arm", st_arm_name(launch->arm));
+	st_record_text(&record, "decision", decision_name(launch));
+	st_record_text(&record, "reason", launch->why.text);
+	st_record_text(&record, "graph", launch->graph);
+	st_record_text(&record, "plan", launch->plan.text ? plan : NULL);
+	if (launch->plan.text && launch->outcome != ST_FAULT) {
+		st_record_real(&record, "cost", launch->plan.cost);
+		st_record_real(&record, "baseline", launch->plan.baseline);
 	}
-	if (rc < 0 && launch->outcome != ST_FAULT && launch->outcome != ST_PLACED) {
-		launch->outcome = ST_FAULT;
-		launch->why = why;
-	}
+	st_record_real(&record, "seconds", st_clock() - launch->start);
+	rc = st_file_append(folder, file, record.text, st_record_end(&record), why);
+	close(folder);
 	return rc;
 }
 
-static void tell(const struct launch *launch)
+/* At most one line for the user, and only where an administrator should look. */
+static void report(const struct launch *launch)
 {
-	if (launch->outcome == ST_FAULT && !launch->shape.quiet)
+	struct st_why why;
+	int rc = write_record(launch, &why);
+
+	if (launch->shape.quiet)
+		return;
+	if (launch->outcome == ST_FAULT)
 		slurm_info("slurm-topo: stood down: %s", launch->why.text);
+	else if (rc < 0)
+		slurm_info("slurm-topo: not recorded: %s", why.text);
 	else
 		slurm_verbose("slurm-topo: %s: %s", decision_name(launch), launch->why.text);
 }
@@ -337,9 +360,8 @@ void st_srun_init(const struct st_args *args)
 	if (!launch.shape.info) {
 		/* decide() speaks only where it says no: else the reason of an uncertain shape stands. */
 		if (decide(&launch, site) && certain)
-			place_step(&launch);
-		write_record(&launch);
-		tell(&launch);
+			place(&launch);
+		report(&launch);
 	}
 	if (launch.plans >= 0)
 		close(launch.plans);

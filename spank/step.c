@@ -1,5 +1,5 @@
 /* slurmstepd, after the last task: one file of all counters of this node, made with the rights of the user. */
-#include <errno.h>
+#include <dirent.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <limits.h>
@@ -17,31 +17,58 @@
 #include "spool.h"
 #include "tracing.h"
 
-#define COLLECT_SECONDS 2.0
+#define CHILD_SECONDS 2.0
 
 struct step {
 	uid_t uid;
 	gid_t gid;
-	uint32_t job;
+	uint32_t job, nodes;
 	char name[16];
 	char node[256];
+	char keys[128];
+	char plan[1024];
 	gid_t *groups;
 	int group_count;
 };
 
+static int64_t started_ns;
+
+void st_step_begin(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	started_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+static bool is_traced(spank_t spank)
+{
+	char traced[8] = "";
+
+	return spank_getenv(spank, "SLURM_TOPO_JOB_TRACE", traced, sizeof(traced)) == ESPANK_SUCCESS &&
+	       !strcmp(traced, "1");
+}
+
+static void read_text(spank_t spank, const char *name, char *text, size_t size)
+{
+	if (spank_getenv(spank, name, text, (int)size) != ESPANK_SUCCESS)
+		text[0] = '\0';
+}
+
 static bool read_step(spank_t spank, struct step *step)
 {
 	uint32_t number;
-	char traced[8] = "";
 
-	if (spank_getenv(spank, "SLURM_TOPO_JOB_TRACE", traced, sizeof(traced)) != ESPANK_SUCCESS || strcmp(traced, "1"))
-		return false;
 	if (spank_get_item(spank, S_JOB_ID, &step->job) != ESPANK_SUCCESS ||
 	    spank_get_item(spank, S_JOB_STEPID, &number) != ESPANK_SUCCESS ||
 	    spank_get_item(spank, S_JOB_UID, &step->uid) != ESPANK_SUCCESS ||
-	    spank_get_item(spank, S_JOB_GID, &step->gid) != ESPANK_SUCCESS)
+	    spank_get_item(spank, S_JOB_GID, &step->gid) != ESPANK_SUCCESS ||
+	    spank_get_item(spank, S_JOB_NNODES, &step->nodes) != ESPANK_SUCCESS)
 		return false;
-	if (spank_getenv(spank, "SLURMD_NODENAME", step->node, sizeof(step->node)) != ESPANK_SUCCESS) {
+	read_text(spank, "SLURM_TOPO_JOB_KEYS", step->keys, sizeof(step->keys));
+	read_text(spank, "SLURM_TOPO_JOB_PLAN", step->plan, sizeof(step->plan));
+	read_text(spank, "SLURMD_NODENAME", step->node, sizeof(step->node));
+	if (!step->node[0]) {
 		gethostname(step->node, sizeof(step->node) - 1);
 		step->node[strcspn(step->node, ".")] = '\0';
 	}
@@ -65,8 +92,8 @@ static int give_up_rights(const struct step *step)
 	return geteuid() == step->uid && getegid() == step->gid ? 0 : -1;
 }
 
-/* The folder of the counters, opened by the same rules by which it was made. */
-static int check_counters(const struct st_args *args, const struct step *step, char *path, size_t size)
+/* The folder of the counters, opened by the same rules by which it was made. -1 where there is none. */
+static int open_counters(const struct st_args *args, const struct step *step, char *path, size_t size)
 {
 	char user[48], name[48];
 	struct st_why ignored;
@@ -74,67 +101,69 @@ static int check_counters(const struct st_args *args, const struct step *step, c
 
 	snprintf(user, sizeof(user), "slurm-topo-%lu", (unsigned long)step->uid);
 	snprintf(name, sizeof(name), "%u.%s", step->job, step->name);
+	snprintf(path, size, "%s/%s/%s", args->local_dir, user, name);
 	if (top >= 0)
 		mine = st_folder_open(top, user, false, &ignored);
 	if (mine >= 0)
 		folder = st_folder_open(mine, name, false, &ignored);
-	snprintf(path, size, "%s/%s/%s", args->local_dir, user, name);
-	if (folder >= 0)
-		close(folder);
 	if (mine >= 0)
 		close(mine);
 	if (top >= 0)
 		close(top);
-	return folder < 0 ? -1 : 0;
+	return folder;
 }
 
-/* In the child, as the user. */
+/* In the child, as the user. 0 where the counters are safe or there are none. */
 static int collect(const struct st_args *args, const struct step *step)
 {
-	char from[PATH_MAX], to[PATH_MAX], meta[512], reason[256] = "";
+	char from[PATH_MAX], to[PATH_MAX], job[16], reason[256] = "";
+	struct st_collect_meta meta = { .job = job, .step = step->name, .node = step->node, .keys = step->keys,
+					.plan = step->plan, .nodes = step->nodes, .start_ns = started_ns };
 	struct st_why why;
-	int folder;
+	int counters = open_counters(args, step, from, sizeof(from)), folder;
 
-	if (check_counters(args, step, from, sizeof(from)) < 0)
+	if (counters < 0)
 		return 0;
+	close(counters);
 	folder = st_spool_open(args->spool, "traces", true, &why);
-	if (folder < 0)
+	if (folder < 0) {
+		slurm_info("slurm-topo: job %u.%s: no trace: %s", step->job, step->name, why.text);
 		return 1;
+	}
 	close(folder);
+	snprintf(job, sizeof(job), "%u", step->job);
 	if ((size_t)snprintf(to, sizeof(to), "%s/%lu/traces/%u.%s.%s.trace", args->spool, (unsigned long)step->uid,
 			     step->job, step->name, step->node) >= sizeof(to))
 		return 1;
-	snprintf(meta, sizeof(meta), "{\"job\": %u, \"step\": \"%s\", \"node\": \"%s\"}", step->job, step->name,
-		 step->node);
-	return st_collect(from, to, meta, reason, sizeof(reason)) < 0 ? 1 : 0;
+	if (st_collect(from, to, &meta, reason, sizeof(reason)) < 0) {
+		slurm_info("slurm-topo: job %u.%s: no trace: %s", step->job, step->name, reason);
+		return 1;
+	}
+	return 0;
 }
 
-/* Kills the child where it takes too long: the end of a step must not wait for a file server. */
-static void attend(pid_t child)
+/* In the child, as the user: counters that could not be collected must not fill the memory of the node. */
+static int discard(const struct st_args *args, const struct step *step)
+{
+	char path[PATH_MAX];
+	int folder = open_counters(args, step, path, sizeof(path));
+	DIR *entries = folder < 0 ? NULL : fdopendir(folder);
+	struct dirent *entry;
+
+	while (entries && (entry = readdir(entries)))
+		unlinkat(folder, entry->d_name, 0);
+	return rmdir(path) < 0;
+}
+
+/* Runs `work` as the user in a child. Kills it where it takes too long: a step must not wait for a file server. */
+static bool run_as_user(int (*work)(const struct st_args *, const struct step *), const struct st_args *args,
+			const struct step *step)
 {
 	const struct timespec pause = { .tv_nsec = 2000000 };
-	double deadline = st_clock() + COLLECT_SECONDS;
-	int status;
+	double deadline = st_clock() + CHILD_SECONDS;
+	int status = 0;
+	pid_t child = fork();
 
-	while (waitpid(child, &status, WNOHANG) == 0) {
-		if (st_clock() > deadline) {
-			kill(child, SIGKILL);
-			nanosleep(&pause, NULL);
-			waitpid(child, &status, WNOHANG);
-			return;
-		}
-		nanosleep(&pause, NULL);
-	}
-}
-
-void st_step_exit(spank_t spank, const struct st_args *args)
-{
-	struct step step = { .group_count = 0 };
-	pid_t child;
-
-	if (!args->tracer || !read_step(spank, &step))
-		return;
-	child = fork();
 	if (child == 0) {
 		sigset_t none;
 
@@ -142,8 +171,26 @@ void st_step_exit(spank_t spank, const struct st_args *args)
 		sigemptyset(&none);
 		sigprocmask(SIG_SETMASK, &none, NULL);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		_exit(give_up_rights(&step) < 0 ? 1 : collect(args, &step));
+		_exit(give_up_rights(step) < 0 ? 1 : work(args, step));
 	}
-	if (child > 0)
-		attend(child);
+	while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
+		if (st_clock() > deadline) {
+			kill(child, SIGKILL);
+			nanosleep(&pause, NULL);
+			waitpid(child, &status, WNOHANG);
+			return false;
+		}
+		nanosleep(&pause, NULL);
+	}
+	return child > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+void st_step_exit(spank_t spank, const struct st_args *args)
+{
+	struct step step = { .group_count = 0 };
+
+	if (!args->tracer || !is_traced(spank) || !read_step(spank, &step))
+		return;
+	if (!run_as_user(collect, args, &step))
+		run_as_user(discard, args, &step);
 }

@@ -1,0 +1,66 @@
+"""The plugin's C, compiled with sanitizers and a fake of Slurm's functions into one program that the tests run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-fno-omit-frame-pointer"]
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+
+Drive = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Path:
+    """The program; rebuilt in every session."""
+    if not shutil.which("gcc") or not Path("/usr/include/slurm/spank.h").exists():
+        pytest.skip("gcc or slurm/spank.h is missing (apt-get install gcc libslurm-dev)")
+    folder = tmp_path_factory.mktemp("driver")
+    spank = project_root / "spank"
+    sources = [*sorted(spank.glob("*.c")), HERE / "fake_spank.c", HERE / "drive.c"]
+    # The collector is the tracer's and is tested there; the fake in drive.c only tells who it runs as.
+    collector = project_root / "slurm_topo" / "trace" / "native"
+    program = folder / "drive"
+    includes = [f"-I{spank}", f"-I{HERE}", f"-I{collector}", "-isystem", "/usr/include"]
+    subprocess.run(
+        ["gcc", *FLAGS, *SANITIZERS, *includes, "-o", str(program), *map(str, sources)],
+        check=True,
+        timeout=300,
+    )
+    return program
+
+
+@pytest.fixture
+def drive(driver: Path) -> Drive:
+    """Run one part of the plugin: ``drive(part, *arguments, env={...})``; a sanitizer's finding fails the test."""
+
+    def run(
+        part: str,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        name: str = "srun",
+        **options: object,
+    ) -> subprocess.CompletedProcess[str]:
+        command: Sequence[str] = [name, *arguments]
+        result = subprocess.run(
+            command,
+            executable=driver,
+            env={"DRIVE": part, "PATH": os.environ["PATH"], **(env or {})},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            **options,  # type: ignore[call-overload]
+        )
+        assert result.returncode == 0, result.stderr
+        assert "Sanitizer" not in result.stderr, result.stderr
+        assert "runtime error" not in result.stderr, result.stderr
+        return result
+
+    return run
