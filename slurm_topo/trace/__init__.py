@@ -14,11 +14,38 @@ if TYPE_CHECKING:
         read_graph,
         write_graph,
     )
+    from slurm_topo.trace.launch import run_traced, traced_environment
+    from slurm_topo.trace.library import find_library
+    from slurm_topo.trace.reader import RankTrace, Trace, is_trace, merge_traces, read_trace, read_traces
 
-__all__ = ["build_graph", "export_mtx", "export_scipy", "graph_digest", "read_graph", "write_graph"]
+_HOMES = {
+    "graph_io": ("build_graph", "export_mtx", "export_scipy", "graph_digest", "read_graph", "write_graph"),
+    "launch": ("run_traced", "traced_environment"),
+    "library": ("find_library",),
+    "reader": ("RankTrace", "Trace", "is_trace", "merge_traces", "read_trace", "read_traces"),
+}
+
+__all__ = [
+    "RankTrace",
+    "Trace",
+    "build_graph",
+    "export_mtx",
+    "export_scipy",
+    "find_library",
+    "graph_digest",
+    "is_trace",
+    "merge_traces",
+    "read_graph",
+    "read_trace",
+    "read_traces",
+    "run_traced",
+    "traced_environment",
+    "write_graph",
+]
 
 
 def __getattr__(name: str) -> Any:
-    if name in __all__:
-        return getattr(importlib.import_module("slurm_topo.trace.graph_io"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"slurm_topo.trace.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -28,15 +28,15 @@ static int fail(struct collection *c, const char *what)
     return -1;
 }
 
-/* FNV-1a over 64-bit words: every length written here is a multiple of eight bytes. */
-static uint64_t checksum(uint64_t sum, const unsigned char *bytes, size_t length)
+/* Every length written here is a multiple of eight bytes. */
+static void add_to_sums(struct st_trace_header *head, const unsigned char *bytes, size_t length)
 {
     for (size_t i = 0; i < length; i += 8) {
         uint64_t word;
         memcpy(&word, bytes + i, 8);
-        sum = (sum ^ word) * 0x100000001b3u;
+        head->sum += word;
+        head->weighted += head->sum;
     }
-    return sum;
 }
 
 static int write_all(struct collection *c, const void *data, size_t length)
@@ -57,7 +57,7 @@ static int write_all(struct collection *c, const void *data, size_t length)
 
 static int append(struct collection *c, const void *data, size_t length)
 {
-    c->head.checksum = checksum(c->head.checksum, data, length);
+    add_to_sums(&c->head, data, length);
     c->head.total_bytes += length;
     return write_all(c, data, length);
 }
@@ -201,7 +201,6 @@ static void begin(struct collection *c, const struct st_collect_meta *meta)
     c->head.version = ST_VERSION;
     c->head.header_bytes = sizeof c->head;
     c->head.total_bytes = sizeof c->head;
-    c->head.checksum = 0xcbf29ce484222325u;
     c->head.nodes = meta->nodes;
     c->head.start_ns = meta->start_ns;
     c->head.end_ns = meta->end_ns ? meta->end_ns : (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
@@ -251,7 +250,6 @@ int st_collect(const char *dir, const char *out_path, const struct st_collect_me
     if (write_all(&c, &c.head, sizeof c.head) != 0 || walk(&c, false) != 0)
         goto out;
     if (c.head.records > 0) {
-        c.head.checksum = checksum(c.head.checksum, (const unsigned char *)&c.head.total_bytes, 8);
         if (lseek(c.out, 0, SEEK_SET) != 0 || write_all(&c, &c.head, sizeof c.head) != 0 || fsync(c.out) != 0 ||
             rename(temporary, out_path) != 0) {
             if (!reason[0])

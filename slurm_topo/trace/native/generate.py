@@ -1,7 +1,7 @@
 """Writes the wrappers of the MPI functions from functions.txt: ``generate.py OUT_DIR``.
 
-``dispatch_table.h`` lists the exported symbols in order, ``wrappers.h`` holds the wrapper of each of them. Symbols of
-one function: C, its large-count twin, Fortran (mpif.h and ``use mpi``) and Fortran 2008.
+``dispatch_table.h`` lists the exported symbols in order, ``wrappers.h`` holds the wrapper of each of them.
+Symbols of one function: C, its large-count twin, Fortran (mpif.h and ``use mpi``) and Fortran 2008.
 """
 
 from __future__ import annotations
@@ -74,9 +74,7 @@ def derive(function: Function) -> list[Function]:
     info = Parameter("MPI_Info", "info", False)
     base = function.flags - {"coll"}
     return [
-        replace(
-            function, flags=base | {"waitcoll"}, hook=f"{open_hook}(ST_BLOCKING, NULL, {arguments}"
-        ),
+        replace(function, flags=base | {"waitcoll"}, hook=f"{open_hook}(ST_BLOCKING, NULL, {arguments}"),
         replace(
             function,
             name="I" + function.name[0].lower() + function.name[1:],
@@ -129,7 +127,9 @@ def hook_lines(function: Function, fortran: bool, large: bool) -> str:
 def body(function: Function, symbol: str, call: str, success: str, hook: str, setup: str) -> str:
     """Real call and hook in the right order."""
     lines = []
-    wait = "ST_WAIT_COLL" if "waitcoll" in function.flags else "ST_WAIT_P2P" if "wait" in function.flags else ""
+    wait = (
+        "ST_WAIT_COLL" if "waitcoll" in function.flags else "ST_WAIT_P2P" if "wait" in function.flags else ""
+    )
     if "pre" in function.flags:
         lines.append(f"    if (st_on) {{ {setup}{hook} }}")
     if wait:

@@ -52,11 +52,11 @@ struct st_header {
 struct st_trace_header {
     char magic[8];
     uint32_t version, header_bytes, records, nodes;
-    uint64_t total_bytes, checksum;
+    uint64_t total_bytes, sum, weighted; /* of the words behind this head: sum of all, sum of the sums up to each */
     int64_t start_ns, end_ns;
     uint32_t skipped, flags;
     char job[32], step[32], node[256], keys[128], plan[1024], reason[128];
-    char pad[384];
+    char pad[376];
 };
 
 /* Set in the flags of a header. */

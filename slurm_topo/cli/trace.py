@@ -1,0 +1,225 @@
+"""``slurm-topo trace``: trace a launch, show, draw and export communication graphs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from slurm_topo.errors import GraphError, InputError, LaunchError
+
+if TYPE_CHECKING:
+    from slurm_topo.model import CommGraph
+
+FORMAT = "slurm-topo-communication"
+VERSION = 1
+SHOWN_PAIRS = 20
+
+
+@dataclass(frozen=True)
+class ShowOptions:
+    """What the user asked for."""
+
+    files: tuple[str, ...]
+    format: str
+    plot: str | None
+    export: str | None
+    pairs: int
+
+
+@click.group("trace")
+def trace() -> None:
+    """Trace a launch, show and export communication graphs."""
+
+
+@trace.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    metavar="FILE",
+    help="Trace to write; with the suffix .npz or .mtx the graph is written instead.",
+)
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.pass_context
+def run(ctx: click.Context, output: str, command: tuple[str, ...]) -> None:
+    """Run COMMAND (such as: mpirun -n 8 ./app) and write who sent how much to whom.
+
+    The exit code is COMMAND's. Where COMMAND succeeded and no rank was traced, it is 11.
+    """
+    from slurm_topo.config import load_settings
+    from slurm_topo.trace import run_traced
+
+    settings = load_settings((ctx.obj or {}).get("config_file"))
+    target = Path(output)
+    _check_writable(target)
+    written = target if _kind(target) == "trace" else target.with_name(f".{target.name}.trace")
+    try:
+        launch = run_traced(command, written, settings)
+        _tell(launch.ranks, launch.reason, output)
+        if launch.ranks and written != target:
+            _export(_load([str(written)]), target)
+    finally:
+        if written != target:
+            written.unlink(missing_ok=True)
+    if not launch.ranks and not launch.exit_code:
+        ctx.exit(LaunchError.exit_code)
+    ctx.exit(launch.exit_code)
+
+
+def _check_writable(target: Path) -> None:
+    """Before hours of computing, not after."""
+    if not target.parent.is_dir():
+        raise InputError(f"{target}: its folder does not exist; give another file with -o")
+    if target.is_dir():
+        raise InputError(f"{target}: is a folder; give a file with -o")
+
+
+def _tell(ranks: int, reason: str, output: str) -> None:
+    if not ranks:
+        why = reason or "no MPI program, a static one, or one of an unknown MPI library was started here"
+        click.echo(f"slurm-topo: {output}: not written, no rank was traced ({why})", err=True)
+    elif reason:
+        click.echo(f"slurm-topo: {output}: some counters are missing ({reason})", err=True)
+
+
+@trace.command("show")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--plot", metavar="PICTURE", help="Draw the matrix to a .png, .svg or .pdf file.")
+@click.option(
+    "--export",
+    metavar="GRAPH",
+    help="Write the bytes to .npz (SciPy sparse matrix) or .mtx (Matrix Market).",
+)
+@click.option(
+    "--pairs",
+    type=click.IntRange(min=0),
+    default=SHOWN_PAIRS,
+    show_default=True,
+    help="Heaviest pairs in the table.",
+)
+def show(files: tuple[str, ...], format_: str, plot: str | None, export: str | None, pairs: int) -> None:
+    """Show FILE: a trace (or those of all nodes of a step), or any graph that 'place' takes."""
+    run_show(ShowOptions(files, format_, plot, export, pairs))
+
+
+def run_show(options: ShowOptions) -> None:
+    """Read, draw, export, print."""
+    graph = _load(options.files)
+    if options.plot:
+        from slurm_topo.trace.plot import plot_graph
+
+        plot_graph(graph, options.plot)
+    if options.export:
+        _export_matrix(graph, Path(options.export))
+    if options.format == "json":
+        click.echo(json.dumps(_as_json(graph), indent=1))
+    else:
+        click.echo("\n".join(_as_table(graph, options.pairs)))
+
+
+def _load(files: Sequence[str]) -> CommGraph:
+    from slurm_topo.trace import is_trace, read_graph, read_traces
+
+    if all(is_trace(file) for file in files):
+        return read_traces(files)
+    if len(files) > 1:
+        raise GraphError(f"{files[0]}: only traces of one step can be shown together; give one graph")
+    return read_graph(files[0])
+
+
+def _kind(path: Path) -> str:
+    return {".npz": "npz", ".mtx": "mtx"}.get(path.suffix.lower(), "trace")
+
+
+def _export(graph: CommGraph, path: Path) -> None:
+    """The graph with all it holds, or as Matrix Market."""
+    from slurm_topo.trace import export_mtx, write_graph
+
+    (export_mtx if _kind(path) == "mtx" else write_graph)(graph, path)
+
+
+def _export_matrix(graph: CommGraph, path: Path) -> None:
+    from slurm_topo.trace import export_mtx, export_scipy
+
+    if _kind(path) == "trace":
+        raise InputError(f"{path}: graphs are exported as .npz or .mtx; choose one of these suffixes")
+    (export_mtx if _kind(path) == "mtx" else export_scipy)(graph, path)
+
+
+def _as_json(graph: CommGraph) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "ranks": graph.ranks,
+        "bytes": float(graph.nbytes.sum()),
+        "messages": float(graph.messages.sum()),
+        "modelled_bytes": float(graph.modelled.sum()),
+        "meta": dict(graph.meta),
+        "pairs": {
+            "source": graph.source.tolist(),
+            "target": graph.target.tolist(),
+            "bytes": graph.nbytes.tolist(),
+            "messages": graph.messages.tolist(),
+            "modelled": graph.modelled.tolist(),
+        },
+    }
+
+
+def _as_table(graph: CommGraph, pairs: int) -> Iterator[str]:
+    from slurm_topo.units import format_size
+
+    total, messages = float(graph.nbytes.sum()), float(graph.messages.sum())
+    yield from _origin(graph)
+    yield f"ranks        {graph.ranks}"
+    yield f"pairs        {graph.source.size}"
+    yield f"bytes        {format_size(total)}" + _share(float(graph.modelled.sum()), total)
+    if messages:
+        yield f"messages     {messages:.0f}, mean {format_size(total / messages)}"
+    yield from _heaviest(graph, pairs)
+
+
+def _share(modelled: float, total: float) -> str:
+    return f" ({modelled / total:.0%} of it modelled: collectives)" if modelled and total else ""
+
+
+def _origin(graph: CommGraph) -> Iterator[str]:
+    from slurm_topo.units import fold_ints
+
+    meta = graph.meta
+    if meta.get("program"):
+        yield f"program      {meta['program']}" + (f" ({meta['library']})" if meta.get("library") else "")
+    if meta.get("seconds"):
+        ended = "" if meta.get("finalized", True) else ", ended before MPI_Finalize"
+        yield f"time         {meta['seconds']:.3f} s{ended}"
+    for host, ranks in dict(meta.get("hosts") or {}).items():
+        yield f"host         {host}: ranks {ranks}"
+    missing = meta.get("missing_ranks")
+    if missing:
+        reason = f" ({meta['missing_reason']})" if meta.get("missing_reason") else ""
+        yield f"missing      ranks {fold_ints(missing)} left no counters{reason}"
+    if meta.get("other_worlds"):
+        yield f"left out     {meta['other_worlds']} other MPI_COMM_WORLD"
+
+
+def _heaviest(graph: CommGraph, pairs: int) -> Iterator[str]:
+    from slurm_topo.units import format_size
+
+    order = (-graph.nbytes).argsort(kind="stable")[:pairs]
+    if not order.size:
+        return
+    yield ""
+    yield f"{'from':>8} {'to':>8} {'bytes':>12} {'messages':>12} {'modelled':>9}"
+    for i in order:
+        part = graph.modelled[i] / graph.nbytes[i] if graph.nbytes[i] else 0.0
+        yield (
+            f"{graph.source[i]:>8} {graph.target[i]:>8} {format_size(graph.nbytes[i]):>12} "
+            f"{graph.messages[i]:>12.0f} {part:>9.0%}"
+        )
+    if graph.source.size > order.size:
+        yield f"{'...':>8} {graph.source.size - order.size} more pairs"
