@@ -1,4 +1,4 @@
-"""The plugin's C, compiled with sanitizers and a fake of Slurm's functions into one program that the tests run."""
+"""The plugin's C, compiled with sanitizers and a fake of Slurm's functions into one program."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def driver(tmp_path_factory: pytest.TempPathFactory, project_root: Path) -> Path
 
 @pytest.fixture
 def drive(driver: Path) -> Drive:
-    """Run one part of the plugin: ``drive(part, *arguments, env={...})``; a sanitizer's finding fails the test."""
+    """Run one part of the plugin: ``drive(part, *arguments, env={...})``; what a sanitizer finds fails."""
 
     def run(
         part: str,

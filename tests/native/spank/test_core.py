@@ -354,9 +354,13 @@ def test_child_that_succeeds(drive: Drive, tmp_path: Path) -> None:
 
 def test_child_sees_a_clean_environment(drive: Drive, tmp_path: Path) -> None:
     env = {
-        "LD_PRELOAD": "", "PYTHONPATH": "/x", "LD_LIBRARY_PATH": "", "SLURM_JOB_ID": "7", "EXTRA": "SLURM_NTASKS=9",
+        "LD_PRELOAD": "",
+        "PYTHONPATH": "/x",
+        "LD_LIBRARY_PATH": "",
+        "SLURM_JOB_ID": "7",
+        "EXTRA": "SLURM_NTASKS=9",
         "SLURM_NTASKS": "4",
-    }  # fmt: skip
+    }
     drive("child", "5000", script(tmp_path, f"env > {tmp_path}/seen"), env=env)
     seen = (tmp_path / "seen").read_text().splitlines()
     assert {"SLURM_JOB_ID=7", "SLURM_NTASKS=9", "OMP_NUM_THREADS=1"} <= set(seen)
