@@ -59,7 +59,7 @@ $(VENV)/.installed: pyproject.toml $(NATIVE_SOURCES) | packages-build
 	@[ -x $(BIN)/python ] || { echo 'creating .venv'; $(PYTHON) -m venv $(VENV); }
 	@echo 'installing slurm-topo and its Python packages into .venv'
 	@rm -rf $(BUILD)/python
-	@$(BIN)/pip install -q --disable-pip-version-check -e '.[test]'
+	@$(BIN)/pip install -qq --disable-pip-version-check -e '.[test]'
 	@touch $@
 
 native: $(VENV)/.installed
@@ -93,7 +93,7 @@ install: native
 	@install -d $(LIBDIR) $(SHARE) $(DESTDIR)$(PREFIX)/bin $(ETC)/slurm-topo $(STATE)/advice
 	@install -d -m 1777 $(SPOOL)
 	@rm -rf $(LIBDIR)/python $(SHARE)/job_submit
-	@$(BIN)/pip install -q --disable-pip-version-check --no-compile --target $(LIBDIR)/python .
+	@$(BIN)/pip install -qq --disable-pip-version-check --no-compile --target $(LIBDIR)/python .
 	@install -m 644 $(BUILD)/lib/*.so $(LIBDIR)/
 	@find $(BUILD)/lib -maxdepth 1 -type f -perm -100 ! -name '*.so' -exec install -m 755 {} $(LIBDIR)/ \;
 	@cp -r job_submit $(SHARE)/ && cp -r conf $(SHARE)/
