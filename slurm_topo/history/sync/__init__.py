@@ -1,0 +1,1 @@
+"""Reads accounting and spool into the history, and publishes what was learnt."""

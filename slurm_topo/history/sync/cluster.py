@@ -1,0 +1,66 @@
+"""The cluster description in the spool, from what slurmctld says of its nodes and switches."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from slurm_topo.config import Settings
+from slurm_topo.errors import MachineError
+from slurm_topo.machine import Cluster, NodeShape, build_cluster, read_cluster, write_cluster
+from slurm_topo.machine.clusterfile import cluster_json
+from slurm_topo.slurm.command import Runner
+from slurm_topo.slurm.scontrol import read_cluster_name, read_nodes, read_switches
+
+
+def update_cluster(settings: Settings, run: Runner) -> Cluster:
+    """The description that launches are placed on, written anew where nodes or switches have changed.
+
+    Costs of levels and shapes of nodes from hwloc that stand in it are kept. A description that the site
+    names itself (setting ``cluster``) is only read.
+
+    Raises
+    ------
+    SlurmTopoError
+        slurmctld does not answer, or the description cannot be read or written.
+    """
+    path = settings.cluster_file
+    if settings.cluster:
+        return read_cluster(path)
+    known = read_cluster(path) if _is_ours(path) else None
+    if not path.parent.exists():
+        path.parent.mkdir(parents=True)
+        path.parent.chmod(0o1777)
+    nodes, switches = read_nodes(run), read_switches(run)
+    if not nodes:
+        raise MachineError("slurmctld names no node with sockets and cores; check NodeName in slurm.conf")
+    levels = known.levels if known else ()
+    made = build_cluster(_with_known(nodes, known, path), switches, levels, read_cluster_name(run))
+    if known is None or cluster_json(made) != cluster_json(known):
+        write_cluster(made, path)
+    return read_cluster(path)
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether root or this user wrote it: anybody may make files in the spool."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(about.st_mode) and about.st_uid in (0, os.geteuid())
+
+
+def _with_known(nodes: Sequence[NodeShape], known: Cluster | None, path: Path) -> list[NodeShape]:
+    """Nodes with the hwloc file that the present description has for them."""
+    if known is None:
+        return list(nodes)
+    found = []
+    for node in nodes:
+        entry = known.classes.get(known.nodes.get(node.name, ""))
+        xml = path.parent / entry.hwloc if entry and entry.hwloc else None
+        if xml is not None and xml.exists():
+            node = NodeShape(node.name, node.sockets, node.cores_per_socket, node.threads_per_core, str(xml))
+        found.append(node)
+    return found

@@ -1,0 +1,200 @@
+"""Records of launches (docs/formats.md) into decisions and bindings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from slurm_topo.errors import InputError
+from slurm_topo.history.schema import decisions, jobs, steps
+from slurm_topo.history.sync.accounting import step_id
+from slurm_topo.history.sync.inbox import ReadFile
+from slurm_topo.slurm import values
+from slurm_topo.slurm.plan import Plan, parse_plan
+
+_MAX_LINE = 8192
+_STEP_SLACK_S = 120
+
+
+@dataclass(frozen=True)
+class Record:
+    """One valid line: its values and the SHA-256 of its text."""
+
+    values: Mapping[str, Any]
+    digest: str
+
+
+def parse_records(content: bytes) -> tuple[list[Record], int]:
+    """The valid lines of a record file, and how many others there are.
+
+    A last line without an end is left out: whoever wrote it was stopped.
+    """
+    found, wrong = [], 0
+    for line in content.split(b"\n"):
+        if not line.strip():
+            continue
+        try:
+            if len(line) > _MAX_LINE:
+                raise ValueError("longer than a record")
+            record = json.loads(line)
+            if record["format"] != "slurm-topo-record" or record["version"] != 1:
+                raise ValueError("of another format")
+            found.append(Record(record, hashlib.sha256(line).hexdigest()[:32]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            wrong += 1
+    return found, wrong
+
+
+def read_plans(reads: Sequence[ReadFile]) -> dict[str, tuple[Plan, str]]:
+    """Plans and their texts by file name; what is no plan is left out."""
+    found = {}
+    for read in reads:
+        text = read.content.decode("ascii", "replace")
+        plan = plan_of_text(text) if read.file.name.endswith(".plan") else None
+        if plan:
+            found[read.file.name] = (plan, text)
+    return found
+
+
+def plan_of_text(text: str) -> Plan | None:
+    """The plan in a text, None where it is none."""
+    try:
+        return parse_plan(text)
+    except (ValueError, KeyError, IndexError, InputError):
+        return None
+
+
+def store_records(
+    connection: Connection, job_id: int, records: Sequence[Record], plans: Mapping[str, tuple[Plan, str]]
+) -> None:
+    """Decisions and bindings of a job; records that are there already are skipped."""
+    known = set(
+        connection.execute(select(decisions.c.record_digest).where(decisions.c.job_id == job_id)).scalars()
+    )
+    ordered = sorted(records, key=lambda r: values.number(r.values.get("time")) or 0.0)
+    with_plan: set[str] = set()
+    for record in ordered:
+        if record.values.get("where") == "srun" and record.digest not in known:
+            known.add(record.digest)
+            _store_decision(connection, job_id, record, plans, with_plan)
+    _store_bindings(connection, job_id, [r.values for r in ordered if r.values.get("where") == "task"])
+    _summarise(connection, job_id)
+
+
+def _store_decision(
+    connection: Connection,
+    job_id: int,
+    record: Record,
+    plans: Mapping[str, tuple[Plan, str]],
+    with_plan: set[str],
+) -> None:
+    told = record.values
+    path = _word(told, "plan", 4096)
+    plan, text = plans.get(path.rsplit("/", 1)[-1], (None, ""))
+    cost, baseline = values.number(told.get("cost")), values.number(told.get("baseline"))
+    baseline_name = ""
+    if plan:
+        cost = cost if cost is not None else values.number(plan.cost)
+        baseline_name = _cheapest(plan)
+        if baseline is None and baseline_name:
+            baseline = plan.baselines[baseline_name]
+    connection.execute(
+        decisions.insert().values(
+            job_id=job_id,
+            step=_step_of(connection, job_id, told),
+            decided=int(values.number(told.get("time")) or 0),
+            source="srun",
+            decision=_word(told, "decision", 32),
+            reason=_word(told, "reason", 1024),
+            arm=_word(told, "arm", 16),
+            ranks=values.count(told.get("ranks")),
+            cost=cost,
+            baseline=baseline,
+            baseline_name=baseline_name,
+            graph=_word(told, "graph", 64) or None,
+            machine=plan.machine if plan and plan.machine != "-" else None,
+            solver=plan.solver if plan and plan.solver != "-" else "",
+            seconds=values.number(told.get("seconds")),
+            plan_path=path,
+            # Once a plan: a job with a thousand equal steps has one text.
+            plan=text if path not in with_plan else "",
+            record_digest=record.digest,
+        )
+    )
+    with_plan.add(path)
+
+
+def _cheapest(plan: Plan) -> str:
+    """What Slurm alone would have done: block over the nodes, the cheaper of its two ways inside a node."""
+    ours = {k: v for k, v in plan.baselines.items() if k in ("block:block", "block:cyclic")}
+    return min(ours, key=lambda k: ours[k]) if ours else ""
+
+
+def _step_of(connection: Connection, job_id: int, told: Mapping[str, Any]) -> str | None:
+    """The step that a launch became: of as many tasks, begun right after it (srun knows no number yet)."""
+    ranks, time = values.count(told.get("ranks")), values.number(told.get("time")) or 0
+    taken = set(connection.execute(select(decisions.c.step).where(decisions.c.job_id == job_id)).scalars())
+    rows = connection.execute(
+        select(steps.c.step, steps.c.tasks, steps.c.started).where(steps.c.job_id == job_id)
+    ).all()
+    fitting = [
+        (abs((row.started or time) - time), int(row.step), row.step)
+        for row in rows
+        if row.step.isdigit() and row.step not in taken and row.tasks in (None, ranks)
+    ]
+    best = min(fitting, default=None)
+    return best[2] if best and best[0] <= _STEP_SLACK_S else None
+
+
+def _word(told: Mapping[str, Any], name: str, limit: int) -> str:
+    value = told.get(name)
+    # Neither half surrogates nor NUL: a database takes no such text.
+    text = "" if value is None else str(value).encode("utf-8", "replace").decode().replace("\0", "?")
+    return " ".join(text.split())[:limit]
+
+
+def _store_bindings(connection: Connection, job_id: int, told: Sequence[Mapping[str, Any]]) -> None:
+    """Where the ranks of each step really were: what the step daemon saw after binding."""
+    places: dict[str, dict[int, tuple[str, str]]] = defaultdict(dict)
+    for record in told:
+        rank, step = values.count(record.get("rank")), _word(record, "step", 32)
+        if rank is not None and step:
+            places[step][rank] = (_word(record, "node", 255), _word(record, "cpus", 512))
+    for step, ranks in places.items():
+        if max(ranks) > 8 * len(ranks) + 1024:
+            # Ranks that cannot be: the file is not what the step daemon wrote.
+            continue
+        nodes = list(dict.fromkeys(node for _, (node, _) in sorted(ranks.items())))
+        number = {node: i for i, node in enumerate(nodes)}
+        listed: list[list[Any] | None] = [None] * (max(ranks) + 1)
+        for rank, (node, cpus) in ranks.items():
+            listed[rank] = [number[node], cpus]
+        text = json.dumps({"nodes": nodes, "rank": listed}, separators=(",", ":"))
+        row = step_id(connection, job_id, step)
+        connection.execute(update(steps).where(steps.c.id == row).values(bindings=text))
+
+
+def _summarise(connection: Connection, job_id: int) -> None:
+    """The last decision of a job, and whether a step was placed, into the job's own line."""
+    query = (
+        select(decisions.c.decision, decisions.c.reason)
+        .where(decisions.c.job_id == job_id)
+        .order_by(decisions.c.decided, decisions.c.id)
+    )
+    rows = connection.execute(query).all()
+    if not rows:
+        return
+    placed = [row for row in rows if row.decision == "place"]
+    # A job that was placed once is a placed job, whatever its last small step was.
+    told = placed[-1] if placed else rows[-1]
+    connection.execute(
+        update(jobs)
+        .where(jobs.c.id == job_id)
+        .values(decision=told.decision, reason=told.reason, placed=int(bool(placed)))
+    )

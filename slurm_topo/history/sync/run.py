@@ -1,0 +1,261 @@
+"""One pass of sync: accounting in, spool in, verdicts, advice out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, select
+
+from slurm_topo.config import Settings
+from slurm_topo.errors import SlurmError, SlurmTopoError
+from slurm_topo.history.database import database_errors, transaction
+from slurm_topo.history.schema import files, graphs, jobs, sync_state
+from slurm_topo.history.store import History, open_history
+from slurm_topo.history.sync import accounting, advice, judge
+from slurm_topo.history.sync.cluster import update_cluster
+from slurm_topo.history.sync.files import SpoolError
+from slurm_topo.history.sync.inbox import list_jobs
+from slurm_topo.history.sync.jobfiles import Context, Outcome, process_job
+from slurm_topo.history.sync.lock import only_one
+from slurm_topo.history.sync.spool import open_spool, spool_users
+from slurm_topo.machine import Cluster
+from slurm_topo.slurm.command import Runner, run_command
+from slurm_topo.slurm.sacct import read_accounting
+
+# How far back the first sync looks, and how far each later one looks behind the last: slurmdbd may be late.
+FIRST_S, OVERLAP_S = 7 * 86400, 3600
+# Jobs that one transaction takes in.
+_BATCH = 500
+_REMEMBER_FILES_S = 30 * 86400
+_UNTIL = "accounting_until"
+
+
+@dataclass
+class SyncResult:
+    """What a pass did.
+
+    Attributes
+    ----------
+    jobs : int
+        Jobs whose lines in the history were written or changed.
+    open_jobs : list of int
+        Jobs with files in the spool whose accounting record is not closed yet.
+    error : SlurmTopoError or None
+        Why accounting could not be read; the rest was done all the same.
+    """
+
+    jobs: int = 0
+    outcome: Outcome = field(default_factory=Outcome)
+    switched: list[str] = field(default_factory=list)
+    written: int = 0
+    removed: int = 0
+    graphs: int = 0
+    open_jobs: list[int] = field(default_factory=list)
+    error: SlurmTopoError | None = None
+
+
+def lock_file(settings: Settings) -> Path:
+    """The lock that one sync at a time holds."""
+    return Path(settings.advice_dir) / ".sync.lock"
+
+
+def sync_once(
+    settings: Settings,
+    since: int | None = None,
+    run: Runner = run_command,
+    clock: Callable[[], float] = time.time,
+    hook: Callable[[str], None] = lambda _: None,
+) -> SyncResult:
+    """Bring the history up to date and publish what follows from it.
+
+    Parameters
+    ----------
+    settings : Settings
+        Database, spool, advice directory, arm and holdout count.
+    since : int, optional
+        Look at accounting from this time (seconds since the epoch, UTC); default: where the last pass ended.
+    run : callable
+        Starts Slurm's commands.
+    clock : callable
+        Seconds since the epoch.
+    hook : callable
+        Called with a word wherever a crash would matter.
+
+    Raises
+    ------
+    HistoryError
+        Another sync is running, or the database cannot be used.
+    """
+    now = int(clock())
+    with (
+        only_one(lock_file(settings)),
+        database_errors(settings.database),
+        open_history(settings.database, create=True) as history,
+    ):
+        hook("opened")
+        result = SyncResult()
+        cluster = _cluster(settings, run, result)
+        try:
+            _take_accounting(history, since, now, run, result, hook)
+        except SlurmError as error:
+            result.error = error
+        context = Context(history, cluster, now, hook)
+        _take_spool(settings, context, run, result)
+        hook("spool-done")
+        with transaction(history.engine) as connection:
+            result.switched = judge.switch_back(connection, now)
+            connection.execute(
+                delete(files).where(files.c.status == "read", files.c.seen < now - _REMEMBER_FILES_S)
+            )
+        hook("judged")
+        _publish(settings, history, now, result)
+        hook("published")
+        with transaction(history.engine) as connection:
+            set_state(connection, "last_sync", str(now))
+        return result
+
+
+def _cluster(settings: Settings, run: Runner, result: SyncResult) -> Cluster | None:
+    try:
+        return update_cluster(settings, run)
+    except (SlurmTopoError, OSError) as error:
+        result.outcome.warnings.append(f"cluster description: {error}")
+        return None
+
+
+def _take_accounting(
+    history: History,
+    since: int | None,
+    now: int,
+    run: Runner,
+    result: SyncResult,
+    hook: Callable[[str], None],
+) -> None:
+    """Jobs since the last pass, and those that were open then."""
+    state = history.state(_UNTIL)
+    start = since if since is not None else (int(state) - OVERLAP_S if state else now - FIRST_S)
+    seen = _store(history, accounting.group_rows(read_accounting(start, now, run=run)), result, hook)
+    with history.engine.connect() as connection:
+        rest = [job for job in accounting.open_jobs(connection) if job not in seen]
+    if rest:
+        found = _store(history, accounting.group_rows(read_accounting(jobs=rest, run=run)), result, hook)
+        with transaction(history.engine) as connection:
+            accounting.give_up(connection, set(rest) - found)
+    with transaction(history.engine) as connection:
+        set_state(connection, _UNTIL, str(now))
+    hook("accounted")
+
+
+def _store(
+    history: History,
+    found: Iterable[accounting.AccountedJob],
+    result: SyncResult,
+    hook: Callable[[str], None],
+) -> set[int]:
+    """Write jobs, a few hundred a transaction; returns their ids."""
+    seen: set[int] = set()
+    batch: list[accounting.AccountedJob] = []
+
+    def flush() -> None:
+        with transaction(history.engine) as connection:
+            for accounted in batch:
+                result.jobs += accounting.store_job(connection, accounted)[1]
+            hook("accounting-batch")
+        batch.clear()
+
+    for accounted in found:
+        if accounted.job.submitted is None:
+            continue
+        seen.add(accounted.job.job)
+        batch.append(accounted)
+        if len(batch) >= _BATCH:
+            flush()
+    if batch:
+        flush()
+    return seen
+
+
+def _take_spool(settings: Settings, context: Context, run: Runner, result: SyncResult) -> None:
+    warnings = result.outcome.warnings
+    try:
+        users = spool_users(settings.spool)
+    except SpoolError as error:
+        warnings.append(f"{settings.spool}: cannot be read ({error}); traces and records stay there")
+        return
+    for uid in users:
+        try:
+            with open_spool(settings.spool, uid) as spool:
+                found = list_jobs(spool)
+                _ask_for_unknown(context, uid, [f.job for f in found], run, result)
+                for job in found:
+                    process_job(context, spool, uid, job, result.outcome)
+                left = {f.job for f in list_jobs(spool)}
+                result.open_jobs += _open_among(context.history, left)
+        except (SpoolError, OSError) as error:
+            warnings.append(f"{settings.spool}/{uid}: cannot be used ({error}); its files stay there")
+
+
+def _ask_for_unknown(context: Context, uid: int, found: list[int], run: Runner, result: SyncResult) -> None:
+    """Jobs that left files but lie outside the time that was asked for."""
+    with context.history.engine.connect() as connection:
+        query = select(jobs.c.job).where(jobs.c.uid == uid, jobs.c.job.in_(found))
+        known = set(connection.execute(query).scalars())
+    rest = [job for job in found if job not in known]
+    if rest and result.error is None:
+        try:
+            rows = read_accounting(jobs=rest, run=run)
+            _store(context.history, accounting.group_rows(rows), result, context.hook)
+        except SlurmError as error:
+            result.error = error
+
+
+def _open_among(history: History, found: set[int]) -> list[int]:
+    with history.engine.connect() as connection:
+        return [job for job in accounting.open_jobs(connection) if job in found]
+
+
+def _publish(settings: Settings, history: History, now: int, result: SyncResult) -> None:
+    """Graphs first, then the advice that names them."""
+    with history.engine.connect() as connection:
+        wanted = advice.wanted_graphs(connection, now)
+        texts = {a.key: advice.format_advice(a) for a in advice.make_advice(connection, settings, now)}
+    try:
+        users = set(spool_users(settings.spool))
+    except SpoolError:
+        users = set()
+    for uid, digests in sorted(wanted.items()):
+        if uid in users:
+            try:
+                result.graphs += _publish_graphs(settings, history, uid, digests)
+            except (SpoolError, OSError) as error:
+                result.outcome.warnings.append(
+                    f"{settings.spool}/{uid}: graphs cannot be written ({error}); its jobs are not placed"
+                )
+    result.written, result.removed = advice.publish(
+        Path(settings.advice_dir), texts, advice.format_site(settings)
+    )
+
+
+def _publish_graphs(settings: Settings, history: History, uid: int, digests: set[str]) -> int:
+    written = 0
+    with open_spool(settings.spool, uid) as spool:
+        present = {info.name: info.size for info in spool.list("graphs")}
+        for digest in sorted(digests):
+            with history.engine.connect() as connection:
+                content = connection.execute(
+                    select(graphs.c.content).where(graphs.c.digest == digest)
+                ).scalar()
+            name = f"{digest}.npz"
+            if content and present.get(name) != len(content):
+                spool.write("graphs", name, content)
+                written += 1
+    return written
+
+
+def set_state(connection: Connection, name: str, value: str) -> None:
+    """Remember a value between passes."""
+    connection.execute(delete(sync_state).where(sync_state.c.name == name))
+    connection.execute(sync_state.insert().values(name=name, value=value))

@@ -1,0 +1,172 @@
+"""Traces of a step's nodes into one communication graph of the history."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, select, update
+
+from slurm_topo.errors import GraphError
+from slurm_topo.history.schema import graphs, jobs, programs, steps
+from slurm_topo.history.sync.accounting import step_id
+from slurm_topo.history.sync.inbox import ReadFile
+from slurm_topo.history.sync.programs import better_name
+from slurm_topo.model import CommGraph
+from slurm_topo.trace import Trace, graph_digest, merge_traces, read_trace, write_graph
+from slurm_topo.units import expand_ints, fold_ints
+
+# States whose traffic is that of a whole run: a program that fails early has sent little.
+_WHOLE = ("COMPLETED", "TIMEOUT", "RUNNING")
+
+
+@dataclass(frozen=True)
+class StepTrace:
+    """The graph of one step, from the files of all its nodes that could be read.
+
+    Attributes
+    ----------
+    complete : bool
+        The counters of every rank are in it.
+    content : bytes
+        The graph's ``.npz``.
+    bindings : str
+        Where the ranks really were, in the form of the column ``steps.bindings``.
+    keys : str
+        Fingerprint keys of the job, as the trace holds them.
+    """
+
+    step: str
+    graph: CommGraph
+    digest: str
+    complete: bool
+    content: bytes
+    bindings: str
+    keys: str
+
+
+def read_step(step: str, reads: Sequence[ReadFile]) -> tuple[StepTrace | None, list[tuple[ReadFile, str]]]:
+    """The graph of a step's trace files, and the files that are no traces with the reason of each.
+
+    No graph comes of a step without MPI: its traces are fine, and hold no rank.
+    """
+    with tempfile.TemporaryDirectory(prefix="slurm-topo-sync-") as folder:
+        found, wrong = _read_all(Path(folder), reads)
+        if not any(trace.ranks for trace in found):
+            return None, wrong
+        graph = merge_traces(found)
+        target = Path(folder) / "graph.npz"
+        write_graph(graph, target)
+        content = target.read_bytes()
+    return (
+        StepTrace(
+            step=step,
+            graph=graph,
+            digest=graph_digest(graph),
+            complete=not wrong and not graph.meta.get("missing_ranks"),
+            content=content,
+            bindings=_bindings(graph, found),
+            keys=str(graph.meta.get("keys") or ""),
+        ),
+        wrong,
+    )
+
+
+def _read_all(folder: Path, reads: Sequence[ReadFile]) -> tuple[list[Trace], list[tuple[ReadFile, str]]]:
+    """The traces, from copies in a private folder: their reader takes paths, and the user's may change."""
+    found, wrong = [], []
+    path = folder / "one.trace"
+    for read in reads:
+        path.write_bytes(read.content)
+        try:
+            trace = read_trace(path)
+            if (trace.job, trace.step) != (str(read.file.job), read.file.step) and trace.job:
+                raise GraphError(f"is the trace of step {trace.job}.{trace.step}")
+            found.append(trace)
+        except (GraphError, ValueError) as error:
+            text = str(error).replace(f"{path}: ", "").replace(str(path), "trace")
+            wrong.append((read, " ".join(text.split())[:500]))
+    return found, wrong
+
+
+def _bindings(graph: CommGraph, found: Sequence[Trace]) -> str:
+    """Host and CPUs of each rank of the graph's world as JSON."""
+    host_of = {
+        rank: host for host, listed in graph.meta["hosts"].items() for rank in expand_ints(str(listed))
+    }
+    nodes = list(dict.fromkeys(host_of[rank] for rank in sorted(host_of)))
+    number = {node: i for i, node in enumerate(nodes)}
+    listed: list[list[Any] | None] = [None] * graph.ranks
+    for trace in found:
+        for record in trace.ranks:
+            if record.size == graph.ranks and host_of.get(record.rank) == record.host:
+                listed[record.rank] = [number[record.host], fold_ints(record.cpus)]
+    short = [node.partition(".")[0] for node in nodes]
+    return json.dumps({"nodes": short, "rank": listed}, separators=(",", ":"))
+
+
+def store_trace(connection: Connection, job_id: int, trace: StepTrace, now: int) -> int:
+    """Write a step's graph; returns the number of the step."""
+    graph = trace.graph
+    known = connection.execute(select(graphs.c.digest).where(graphs.c.digest == trace.digest)).scalar()
+    if known is None:
+        connection.execute(
+            graphs.insert().values(
+                digest=trace.digest,
+                ranks=graph.ranks,
+                edges=int(graph.source.size),
+                nbytes=float(graph.nbytes.sum()),
+                messages=float(graph.messages.sum()),
+                content=trace.content,
+                meta=json.dumps(dict(graph.meta), sort_keys=True),
+                first_seen=now,
+            )
+        )
+    row = step_id(connection, job_id, trace.step)
+    values: dict[str, Any] = {"graph": trace.digest, "graph_complete": int(trace.complete)}
+    bound = connection.execute(select(steps.c.bindings).where(steps.c.id == row)).scalar()
+    if not bound:
+        # The step daemon's own records, where there are any, are as good and were there before.
+        values["bindings"] = trace.bindings
+    connection.execute(update(steps).where(steps.c.id == row).values(**values))
+    return row
+
+
+def choose_graph(connection: Connection, job_id: int) -> None:
+    """Let the program of a job be placed with its newest complete graph: of the step with the most bytes."""
+    program = connection.execute(select(jobs.c.program_id).where(jobs.c.id == job_id)).scalar()
+    if program is None:
+        return
+    query = (
+        select(graphs.c.digest, graphs.c.ranks, graphs.c.meta)
+        .join(steps, steps.c.graph == graphs.c.digest)
+        .join(jobs, jobs.c.id == steps.c.job_id)
+        .where(jobs.c.program_id == program, steps.c.graph_complete == 1, graphs.c.nbytes > 0)
+        .order_by(jobs.c.state.in_(_WHOLE).desc(), jobs.c.submitted.desc(), graphs.c.nbytes.desc())
+    )
+    newest = connection.execute(query).first()
+    if newest is None:
+        return
+    row = connection.execute(select(programs).where(programs.c.id == program)).one()
+    changes: dict[str, Any] = {
+        "graph": newest.digest,
+        "name": better_name(row.name, _program(newest.meta)),
+    }
+    if row.ranks is None:
+        changes["ranks"] = newest.ranks
+    changes = {name: value for name, value in changes.items() if getattr(row, name) != value}
+    if changes:
+        connection.execute(update(programs).where(programs.c.id == program).values(**changes))
+
+
+def _program(meta: str) -> str:
+    """The program's own script, else its executable, as the trace tells."""
+    try:
+        told = json.loads(meta)
+    except ValueError:
+        return ""
+    return str(told.get("program") or told.get("executable") or "")[:1024]
