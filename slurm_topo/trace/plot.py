@@ -37,7 +37,7 @@ def plot_graph(graph: CommGraph, path: str | os.PathLike[str]) -> None:
 
 
 def density(graph: CommGraph, pixels: int = PIXELS) -> Floats:
-    """Bytes by sender (rows) and receiver (columns), several ranks a cell where there are more than pixels."""
+    """Bytes by sender (rows) and receiver (columns), several ranks to a cell beyond the pixels."""
     cells = min(graph.ranks, pixels)
     row = graph.source.astype(np.int64) * cells // graph.ranks
     column = graph.target.astype(np.int64) * cells // graph.ranks

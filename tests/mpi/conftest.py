@@ -16,7 +16,6 @@ PROGRAMS = Path(__file__).parent / "programs"
 QUIET = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-    "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
 }
 
@@ -58,7 +57,7 @@ def program(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
     return compile_program
 
 
-@pytest.fixture()
+@pytest.fixture
 def counters(tmp_path: Path) -> Path:
     """An empty folder for counters."""
     folder = tmp_path / "counters"
@@ -66,7 +65,7 @@ def counters(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture()
+@pytest.fixture
 def run(native: Path, counters: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
     """Run a command with the tracer preloaded, or (``traced=False``) without."""
 
@@ -84,7 +83,7 @@ def run(native: Path, counters: Path) -> Callable[..., subprocess.CompletedProce
     return run_command
 
 
-@pytest.fixture()
+@pytest.fixture
 def collect(native: Path, counters: Path, tmp_path: Path) -> Callable[[], Trace]:
     """Collect what the traced command has left."""
 

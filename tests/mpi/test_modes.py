@@ -65,7 +65,7 @@ def pairs(trace: Trace, kind: str) -> Table:
     return found
 
 
-@pytest.fixture()
+@pytest.fixture
 def trace_mode(
     program: Callable[..., Path],
     mpirun: Callable[..., list[str]],

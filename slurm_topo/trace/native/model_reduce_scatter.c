@@ -84,6 +84,8 @@ static void butterfly(const struct st_model *m, const struct blocks *b, uint64_t
         send_to(m, odd_peer(rank ^ mask, extra), virtual_blocks(b, extra, out, out + width) * element);
         first += rank & mask ? width : 0;
     }
+    if (b->regular && extra == 0) /* equal blocks were put in the right order beforehand */
+        return;
     /* What is left here belongs to the rank with the bits reversed, and to its folded neighbour. */
     other = mirrored(rank, bits);
     block = first < extra ? 2 * first : first + extra;

@@ -143,6 +143,54 @@ static void nonblocking(MPI_Comm comm, int n, int size, int root, MPI_Op ordered
         (MPI_Ialltoallv(in, counts, displs, MPI_BYTE, out, counts, displs, MPI_BYTE, comm, &r), wait_for(&r)));
 }
 
+/* Between the even and the odd ranks; `comm` is all of them, for the bookkeeping. */
+static void between(MPI_Comm comm, int size, MPI_Op ordered)
+{
+    static MPI_Comm half, other; /* never freed: the monitoring component fails at that */
+    MPI_Request r;
+    int me, n, far, odd = rank % 2, root, total = 0;
+
+    if (!half) {
+        PMPI_Comm_split(MPI_COMM_WORLD, odd, rank, &half);
+        PMPI_Intercomm_create(half, 0, MPI_COMM_WORLD, !odd, 5, &other);
+    }
+    MPI_Comm_rank(other, &me);
+    MPI_Comm_size(other, &n);
+    MPI_Comm_remote_size(other, &far);
+    /* the last of the odd ranks is the root */
+    root = odd ? (me == n - 1 ? MPI_ROOT : MPI_PROC_NULL) : far - 1;
+    for (int i = 0; i < world; i++) {
+        counts[i] = size; /* equal: the sum of unequal ones is not known to the rank that passes it on */
+        displs[i] = total;
+        total += size;
+    }
+    TRY("inter bcast", size, 0, MPI_Bcast(in, size, MPI_BYTE, root, other));
+    TRY("inter gather", size, 0, MPI_Gather(in, size, MPI_BYTE, out, size, MPI_BYTE, root, other));
+    TRY("inter gatherv", size, 0, MPI_Gatherv(in, size, MPI_BYTE, out, counts, displs, MPI_BYTE, root, other));
+    TRY("inter scatter", size, 0, MPI_Scatter(in, size, MPI_BYTE, out, size, MPI_BYTE, root, other));
+    TRY("inter reduce", size, 0, MPI_Reduce(in, out, size / 4, MPI_INT, MPI_SUM, root, other));
+    TRY("inter barrier", 0, 0, MPI_Barrier(other));
+    TRY("inter allgather", size, 0, MPI_Allgather(in, size, MPI_BYTE, out, size, MPI_BYTE, other));
+    TRY("inter allgatherv", size, 0, MPI_Allgatherv(in, size, MPI_BYTE, out, counts, displs, MPI_BYTE, other));
+    TRY("inter allreduce", size, 0, MPI_Allreduce(in, out, size / 4, MPI_INT, MPI_SUM, other));
+    TRY("inter allreduce in order", size, 0, MPI_Allreduce(in, out, size / 4, MPI_INT, ordered, other));
+    TRY("inter alltoall", size, 0, MPI_Alltoall(in, size, MPI_BYTE, out, size, MPI_BYTE, other));
+    TRY("inter alltoallv", size, 0,
+        MPI_Alltoallv(in, counts, displs, MPI_BYTE, out, counts, displs, MPI_BYTE, other));
+    TRY("inter ibcast", size, 0, (MPI_Ibcast(in, size, MPI_BYTE, root, other, &r), wait_for(&r)));
+    TRY("inter igather", size, 0,
+        (MPI_Igather(in, size, MPI_BYTE, out, size, MPI_BYTE, root, other, &r), wait_for(&r)));
+    TRY("inter iscatterv", size, 0,
+        (MPI_Iscatterv(in, counts, displs, MPI_BYTE, out, size, MPI_BYTE, root, other, &r), wait_for(&r)));
+    TRY("inter iallgather", size, 0,
+        (MPI_Iallgather(in, size, MPI_BYTE, out, size, MPI_BYTE, other, &r), wait_for(&r)));
+    TRY("inter iallreduce", size, 0, (MPI_Iallreduce(in, out, size, MPI_BYTE, MPI_BOR, other, &r), wait_for(&r)));
+    TRY("inter ireduce", size, 0, (MPI_Ireduce(in, out, size, MPI_BYTE, MPI_BOR, root, other, &r), wait_for(&r)));
+    TRY("inter ialltoall", size, 0,
+        (MPI_Ialltoall(in, size, MPI_BYTE, out, size, MPI_BYTE, other, &r), wait_for(&r)));
+    TRY("inter ibarrier", size, 0, (MPI_Ibarrier(other, &r), wait_for(&r)));
+}
+
 int main(int argc, char **argv)
 {
     MPI_Comm comm;
@@ -166,7 +214,9 @@ int main(int argc, char **argv)
     types_n = calloc((size_t)world, sizeof(int));
     PMPI_Comm_split(MPI_COMM_WORLD, 0, world - rank, &comm); /* the world backwards */
     MPI_Comm_size(comm, &n);
-    for (int i = 2; i < argc; i++)
+    for (int i = 2; argv[1][0] == 'i' && i < argc; i++)
+        between(comm, atoi(argv[i]), ordered);
+    for (int i = 2; argv[1][0] != 'i' && i < argc; i++)
         for (int root = 0; root < n; root += n > 3 ? n - 2 : 1) {
             int size = atoi(argv[i]);
             if (size > MOST)
