@@ -67,8 +67,8 @@ def fields_of_line(line: str) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     matches = list(_NAME.finditer(line))
-    for match, following in zip(matches, [*matches[1:], None], strict=True):
-        end = following.start() if following else len(line)
+    ends = [*(match.start() for match in matches[1:]), len(line)]
+    for match, end in zip(matches, ends, strict=False):
         found.setdefault(match[1], line[match.end() : end].strip())
     return found
 
