@@ -1,0 +1,237 @@
+"""Ways to launch: which steps are placed, and that the others run as Slurm alone runs them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+Site = Any  # of conftest.py, which is no module that can be imported
+Outcomes = dict[str, Any]
+
+TELL = (
+    'echo "$SLURM_PROCID $SLURMD_NODENAME $(sed -n "s/^Cpus_allowed_list:[[:space:]]*//p" /proc/self/status)'
+    ' $(head -n 1 /proc/self/numa_maps | cut -d" " -f2) ${SLURM_HOSTFILE:--} ${SLURM_CPU_BIND:--}"'
+)
+NODES = ["n1", "n2", "n3", "n4"]
+PLACED = {r: (NODES[r % 4], str(1 - r // 4)) for r in range(8)}
+BLOCK = {r: (NODES[r // 2], str(r % 2)) for r in range(8)}
+CYCLIC = {r: (NODES[r % 4], str(r // 4)) for r in range(8)}
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+def step(options: str = "", before: str = "") -> str:
+    return f"{before} srun --mpi=none {options} sh -c {quoted(TELL)}"
+
+
+# name -> (command, ranks -> (node, CPUs), word with which the recorded reason begins)
+WAYS: dict[str, tuple[str, dict[int, tuple[str, str]], str]] = {
+    "bare srun": (step(), PLACED, "cost"),
+    "srun again": (step(), PLACED, "cost"),
+    "srun with the job's own numbers": (step("-n8 -N4 -c1 --kill-on-bad-exit=1 -u"), PLACED, "cost"),
+    "tasks per node": (step("--ntasks-per-node=2"), PLACED, "cost"),
+    "exact on the whole job": (step("--exact"), PLACED, "cost"),
+    "overlap": (step("--overlap --mem=10"), PLACED, "cost"),
+    "topo enforce": (step("--topo=enforce"), PLACED, "cost"),
+    "topo advise": (step("--topo=advise"), BLOCK, "advise"),
+    "topo observe": (step("--topo observe"), BLOCK, "arm"),
+    "topo off": (step("--topo=off"), BLOCK, "user: topo off"),
+    "topo off in the environment": (step(before="SLURM_TOPO=off"), BLOCK, "user: topo off"),
+    "distribution": (step("-m cyclic"), CYCLIC, "user: distribution"),
+    "plane distribution": (step("-m plane=2"), BLOCK, "user: distribution"),
+    "distribution in the environment": (
+        step(before="SLURM_DISTRIBUTION=cyclic"),
+        CYCLIC,
+        "user: SLURM_DISTRIBUTION",
+    ),
+    "cpu-bind": (step("--cpu-bind=none"), {r: (n, "0-1") for r, (n, _) in BLOCK.items()}, "user: cpu-bind"),
+    "cpu-bind in the environment": (
+        step(before="SLURM_CPU_BIND=none"),
+        {r: (n, "0-1") for r, (n, _) in BLOCK.items()},
+        "user: SLURM_CPU_BIND",
+    ),
+    "mem-bind": (step("--mem-bind=local"), BLOCK, "user: mem-bind"),
+    "host file": (
+        step(
+            "-m arbitrary", "printf 'n4\\nn4\\nn3\\nn3\\nn2\\nn2\\nn1\\nn1\\n' > hosts; SLURM_HOSTFILE=hosts"
+        ),
+        {r: (NODES[3 - r // 2], str(r % 2)) for r in range(8)},
+        "user: distribution",
+    ),
+    "host file alone": (
+        step("", "printf 'n4\\nn4\\nn3\\nn3\\nn2\\nn2\\nn1\\nn1\\n' > hosts; SLURM_HOSTFILE=hosts"),
+        {},
+        "user: SLURM_HOSTFILE",
+    ),
+    "node list": (step("-w n[1-4]"), BLOCK, "user: nodelist"),
+    "fewer tasks": (step("-n4"), {}, "shape: ntasks"),
+    "fewer nodes": (step("-N2 -n4"), {}, "shape: ntasks"),
+    "more CPUs a task": (step("-n4 -c2"), {}, "shape: ntasks"),
+    "overcommit": (step("-O"), {}, "shape: overcommit"),
+    "MPMD": (
+        f"printf '0-7 sh tell.sh\\n' > prog; echo {quoted(TELL)} > tell.sh; "
+        "srun --mpi=none --multi-prog prog",
+        BLOCK,
+        "shape: multi-prog",
+    ),
+    "heterogeneous step": (
+        f"srun --mpi=none -n4 -N2 sh -c {quoted(TELL)} : -n4 -N2 sh -c {quoted(TELL)}",
+        {},
+        "shape: ",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def launched(spank_site: Site) -> tuple[Outcomes, list[dict[str, Any]]]:
+    """Every way in one job, one after another, and the records of srun in their order."""
+    spank_site.reset()
+    outcomes = spank_site.in_job({name: way[0] for name, way in WAYS.items()}, "-N4", "-n8")
+    return outcomes, spank_site.records("srun")
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_step_runs_where_it_should(launched: tuple[Outcomes, Any], name: str) -> None:
+    _, expected, reason = WAYS[name]
+    outcome = launched[0][name]
+    if name == "heterogeneous step":
+        # Not every Slurm takes it inside a plain job; what counts is that we keep out of it.
+        assert outcome.lines == []
+        return
+    assert outcome.code == 0, outcome.err
+    assert outcome.lines == []
+    if expected:
+        assert outcome.ranks == expected
+    else:
+        assert len(outcome.ranks) >= 4
+    applied = reason == "cost"
+    assert outcome.policies == ({"prefer:0"} if applied else outcome.policies - {"prefer:0"})
+    if applied:
+        # Neither the host file nor a binding that is no longer true reaches what the ranks start.
+        assert all(line.split()[4:] == ["-", "-"] for line in outcome.out.splitlines())
+
+
+def test_every_decision_is_recorded_with_its_reason(launched: tuple[Outcomes, list[dict[str, Any]]]) -> None:
+    records = launched[1]
+    expected = [way[2] for name, way in WAYS.items() if name != "heterogeneous step"]
+    assert len(records) >= len(expected)
+    for record, reason in zip(records, expected, strict=False):
+        assert record["reason"].startswith(reason)
+        assert record["decision"] == {"cost": "place", "advise": "none", "arm": "none"}.get(
+            reason, "stand-down"
+        )
+
+
+def test_search_runs_once_for_all_steps_of_a_shape(launched: Any, spank_site: Site) -> None:
+    # `--ntasks-per-node` is a shape of its own.
+    assert spank_site.calls == ["ok", "ok"]
+
+
+def test_tasks_record_what_is_in_force(site: Site) -> None:
+    site.in_job({"a": step()}, "-N4", "-n8")
+    records = site.records("task")
+    assert {r["rank"]: (r["node"], r["cpus"]) for r in records} == PLACED
+    assert {(r["decision"], r["step"], r["mem"]) for r in records} == {("place", "0", "0")}
+
+
+def test_batch_script_is_placed_like_an_interactive_one(site: Site) -> None:
+    outcome = site.in_job({"a": step()}, "-N4", "-n8", launcher="sbatch")["a"]
+    assert outcome.ranks == PLACED
+
+
+def test_steps_side_by_side_keep_to_their_own_cpus(site: Site) -> None:
+    """Two exact steps in one job: the plan would put both on the same CPUs, so Slurm's choice stands."""
+    half = step("--exact -n2 -N2 -c1")
+    command = f"{half} > one & {half} > two & wait; cat one; echo; cat two"
+    outcome = site.in_job({"a": command}, "-N2", "-n2", "--exclusive")["a"]
+    first, second = outcome.out.split("\n\n")
+    assert outcome.lines == []
+    taken = [(row.split()[1], row.split()[2]) for row in (first + "\n" + second).splitlines()]
+    assert len(set(taken)) == 4
+    assert {r["reason"] for r in site.records("srun")} == {"shape: exact"}
+
+
+def test_nested_srun_inherits_nothing(site: Site) -> None:
+    inner = 'test "$SLURM_PROCID" != 0 || srun --mpi=none --overlap -n1 -N1 env'
+    outcome = site.in_job({"a": f"srun --mpi=none sh -c {quoted(inner)}"}, "-N2", "-n4")["a"]
+    assert outcome.code == 0, outcome.err
+    assert outcome.lines == []
+    assert "SLURM_PROCID=0" in outcome.out
+    assert "SLURM_HOSTFILE=" not in outcome.out
+    assert "SLURM_TOPO_JOB_PLAN=" not in outcome.out
+    assert [r["reason"] for r in site.records("srun")] == ["cost", "shape: inside another step"]
+
+
+def test_export_none_is_placed(site: Site) -> None:
+    outcome = site.in_job({"a": step("--export=NONE").replace(" sh -c ", " /bin/sh -c ")}, "-N4", "-n8")["a"]
+    assert outcome.code == 0, outcome.err
+    assert {r["rank"]: (r["node"], r["cpus"]) for r in site.records("task")} == PLACED
+
+
+def test_array_tasks_have_plans_of_their_own(site: Site) -> None:
+    script = f"#!/bin/sh\nexport SLURM_TOPO_JOB_ARM=enforce SLURM_TOPO_JOB_GRAPH=9f86d081884c7d65\n{step()}\n"
+    path = site.folder / "array.sh"
+    path.write_text(script)
+    path.chmod(0o755)
+    command = ["sbatch", "--wait", "-a0-1", "-N2", "-n4", "-o", f"{site.folder}/array.%a", str(path)]
+    result = site.lab.run(command, user="nobody", cwd="/tmp")
+    assert result.returncode == 0, result.stderr
+    plans = list((site.user / "plans").glob("*.plan"))
+    assert len({re.match(r"(\d+)-", plan.name)[1] for plan in plans}) == 2  # type: ignore[index]
+
+
+def test_job_on_fewer_ranks_than_cpus_is_placed(site: Site) -> None:
+    outcome = site.in_job({"a": step()}, "-N4", "-n4", "--exclusive")["a"]
+    assert outcome.ranks == {r: (NODES[r], "1") for r in range(4)}
+
+
+def test_job_without_marks_is_left_alone(site: Site) -> None:
+    outcome = site.in_job({"a": step(before="unset ${!SLURM_TOPO_JOB_*};")}, "-N4", "-n8")["a"]
+    assert outcome.ranks == BLOCK
+    assert site.records("srun") == []
+
+
+def test_kill_switch_stops_everything(site: Site) -> None:
+    (site.folder / "disabled").touch()
+    try:
+        outcome = site.in_job({"a": step()}, "-N4", "-n8")["a"]
+    finally:
+        (site.folder / "disabled").unlink()
+    assert outcome.ranks == BLOCK
+    assert site.records("srun") == []
+
+
+@pytest.mark.parametrize("command", ["sbatch", "salloc", "srun"])
+def test_option_is_in_the_help(site: Site, command: str) -> None:
+    shown = site.lab.run([command, "--help"]).stdout
+    assert "--topo=off|observe|advise|enforce" in shown
+
+
+@pytest.mark.parametrize("command", [["sbatch", "--wrap", "true"], ["salloc", "true"], ["srun", "true"]])
+def test_wrong_value_is_rejected_on_the_command_line(site: Site, command: list[str]) -> None:
+    result = site.lab.run([command[0], "--topo=sideways", *command[1:]], user="nobody", cwd="/tmp")
+    assert result.returncode != 0
+    assert "--topo=sideways is unknown; it is one of off, observe, advise, enforce" in result.stderr
+
+
+@pytest.mark.parametrize("export", [[], ["--export=NONE"], ["--export=HOME"]])
+def test_option_of_sbatch_reaches_the_job(site: Site, export: list[str]) -> None:
+    output = site.folder / "option.out"
+    output.unlink(missing_ok=True)
+    command = ["sbatch", "--wait", "--topo=observe", "-n1", *export, "-o", str(output), "--wrap", "env"]
+    result = site.lab.run(command, user="nobody", cwd="/tmp")
+    assert result.returncode == 0, result.stderr
+    assert "SLURM_TOPO=observe" in output.read_text().splitlines()
+
+
+def test_option_in_the_script_is_read(site: Site) -> None:
+    script, output = site.folder / "option.sh", site.folder / "option.out"
+    script.write_text(f"#!/bin/sh\n#SBATCH --topo=off\n#SBATCH -n1 -o {output}\nenv\n")
+    script.chmod(0o755)
+    result = site.lab.run(["sbatch", "--wait", str(script)], user="nobody", cwd="/tmp")
+    assert result.returncode == 0, result.stderr
+    assert "SLURM_TOPO=off" in output.read_text().splitlines()
