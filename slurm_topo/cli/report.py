@@ -14,7 +14,12 @@ import click
 from slurm_topo.config import load_settings
 from slurm_topo.errors import InputError
 from slurm_topo.history.database import database_errors, open_engine
+from slurm_topo.report.attribution import attributions
+from slurm_topo.report.case_load import load_cases
+from slurm_topo.report.cases import Case
 from slurm_topo.report.export import render_csv, render_json
+from slurm_topo.report.html import MOST_CASES, MOST_PROGRAMS
+from slurm_topo.report.html import render as render_html
 from slurm_topo.report.load import Filter, load
 from slurm_topo.report.numbers import Report
 from slurm_topo.report.runs import Records
@@ -55,8 +60,10 @@ def make_filter(options: dict[str, Any], now: float) -> tuple[Filter, tuple[tupl
     return Filter(**times, **names), tuple(shown)
 
 
-def read_records(database: str, wanted: Filter, shown: tuple[tuple[str, str], ...]) -> Records:
-    """The records of a history that exists.
+def read_history(
+    database: str, wanted: Filter, shown: tuple[tuple[str, str], ...], most: int | None, cases: int
+) -> tuple[Report, Records, dict[int, Case]]:
+    """Figures, records and up to ``cases`` programs in full of a history that exists.
 
     Raises
     ------
@@ -66,10 +73,12 @@ def read_records(database: str, wanted: Filter, shown: tuple[tuple[str, str], ..
     engine = open_engine(database, create=False)
     try:
         with database_errors(database):
-            records = load(engine, wanted)
+            records = replace(load(engine, wanted), filters=shown)
+            figures = summarise(records, most)
+            found = load_cases(engine, [p.program for p in figures.programs[: 2 * cases]], cases)
     finally:
         engine.dispose()
-    return replace(records, filters=shown)
+    return figures, records, found
 
 
 @click.command()
@@ -77,7 +86,7 @@ def read_records(database: str, wanted: Filter, shown: tuple[tuple[str, str], ..
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["table", "json", "csv"]),
+    type=click.Choice(["table", "json", "csv", "html"]),
     default="table",
     show_default=True,
     help="How to write it.",
@@ -92,19 +101,21 @@ def report(
     """What was placed, what was left alone and why, and what it was worth."""
     settings = load_settings((ctx.obj or {}).get("config_file"), database=database)
     wanted, shown = make_filter(options, time.time())
-    records = read_records(settings.database, wanted, shown)
-    figures = summarise(records, most={"table": top}.get(form))
+    most = {"table": top, "html": MOST_PROGRAMS}.get(form)
+    cases = MOST_CASES if form in ("html", "json") else 0
+    figures, records, found = read_history(settings.database, wanted, shown, most, cases)
     if not figures.runs and form in ("csv", "html"):
         click.echo(NOTHING if shown else EMPTY, err=True)
-    write_output(_render(figures, form, top), output)
+    write_output(_render(form, top, figures, records, found), output)
 
 
-def _render(figures: Report, form: str, top: int) -> str:
-    if form == "json":
-        return render_json(figures)
+def _render(form: str, top: int, figures: Report, records: Records, cases: dict[int, Case]) -> str:
     if form == "csv":
         return render_csv(figures)
-    return render(figures, top)
+    if form == "table":
+        return render(figures, top)
+    parts = attributions(records.runs, cases)
+    return render_json(figures, parts) if form == "json" else render_html(figures, records.runs, cases, parts)
 
 
 def write_output(text: str, output: str | None) -> None:

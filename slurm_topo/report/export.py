@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from slurm_topo import __version__
+from slurm_topo.report.attribution import Attribution
 from slurm_topo.report.numbers import FORMAT, VERSION, ProgramFigures, Report
 from slurm_topo.report.values import Value, missing
 
@@ -34,9 +36,10 @@ def plain(thing: Any) -> Any:
     return thing
 
 
-def render_json(report: Report) -> str:
+def render_json(report: Report, attributions: Sequence[Attribution] = ()) -> str:
     """The report as one JSON object, described in docs/report.md."""
     body = plain(report)
+    body["attribution"] = plain(list(attributions))
     body["groups"] = {kind: plain(members) for kind, members in report.groups}
     return (
         json.dumps({"format": FORMAT, "version": VERSION, "program_version": __version__, **body}, indent=1)
