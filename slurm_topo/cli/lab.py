@@ -117,7 +117,7 @@ def _enter(folder: Path, user: str | None, command: list[str]) -> None:
     caller = os.environ.get("SUDO_USER") if "SUDO_USER" in os.environ and os.geteuid() == 0 else None
     argv = cluster.argv(command, user or caller)
     sys.stdout.flush()
-    os.execvpe(argv[0], argv, cluster.environment())
+    os.execvpe(argv[0], argv, cluster.env)
 
 
 @lab.command()

@@ -12,10 +12,10 @@ from pathlib import Path
 
 from slurm_topo.errors import LabError
 from slurm_topo.lab import daemons, files, machine, nodeconf, shell, state
+from slurm_topo.lab.host import check_machine
 from slurm_topo.lab.integrate import command as slurm_topo_command
 from slurm_topo.lab.layout import Layout, check_folder
 from slurm_topo.lab.options import LabOptions
-from slurm_topo.lab.packages import check_machine
 from slurm_topo.lab.processes import find_keepers, is_alive, kill, members
 
 Say = Callable[[str], None]
@@ -154,7 +154,7 @@ class Lab:
     def node_states(self, keeper: int) -> dict[str, str]:
         """State of each node in Slurm's words; empty while the controller does not answer."""
         command = self._enter(keeper, ["sinfo", "--noheader", "--Node", "--format", "%N %t"])
-        result = shell.run(command, environ=self.environment(), check=False)
+        result = shell.run(command, environ=self.env, check=False)
         return dict(line.split(None, 1) for line in result.stdout.splitlines() if " " in line)
 
     def exports(self) -> dict[str, str]:
@@ -165,19 +165,18 @@ class Lab:
             found["SLURM_TOPO_CONFIG"] = str(layout.etc("slurm-topo.toml"))
         return {**found, **nodeconf.mpi_environment()}
 
-    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """The given environment (by default this process's own) with :meth:`exports` and ``slurm-topo``."""
-        found = dict(os.environ if base is None else base)
-        path = found.get("PATH", os.defpath).split(":")
+    @property
+    def env(self) -> dict[str, str]:
+        """This process's environment with :meth:`exports`; ``slurm-topo`` is in PATH."""
+        path = os.environ.get("PATH", os.defpath).split(":")
         ours = os.path.dirname(slurm_topo_command())
-        found["PATH"] = ":".join(path if ours in path else [*path, ours])
-        return {**found, **self.exports()}
+        return {**os.environ, "PATH": ":".join(path if ours in path else [*path, ours]), **self.exports()}
 
     def _enter(self, keeper: int, command: Sequence[str]) -> list[str]:
         return shell.enter(keeper, command)
 
     def argv(self, command: Sequence[str], user: str | None = None, cwd: str | None = None) -> list[str]:
-        """Arguments that run a command on the login host of the running lab, with :meth:`environment`.
+        """Arguments that run a command on the login host of the running lab, with :attr:`env`.
 
         Parameters
         ----------
@@ -195,8 +194,8 @@ class Lab:
             home = [f"HOME={account.pw_dir}", f"USER={user}", f"LOGNAME={user}"]
             ids = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
             inner = ["setpriv", *ids, "--", "env", *home, *inner]
-        # Entering a mount namespace leads to its root directory.
-        change = 'cd "$1" 2>/dev/null || cd /; shift; exec "$@"'
+        # Entering a mount namespace leads to its root directory. The command ends with the nsenter around it.
+        change = 'cd "$1" 2>/dev/null || cd /; shift; exec setpriv --pdeathsig TERM -- "$@"'
         return self._enter(keeper, ["sh", "-c", change, "sh", cwd or os.getcwd(), *inner])
 
     def run(
@@ -213,7 +212,7 @@ class Lab:
         """Run a command on the login host and capture its output, as ``subprocess.run``; `env` is added."""
         return subprocess.run(
             self.argv(command, user, None if cwd is None else os.fspath(cwd)),
-            env={**self.environment(), **(env or {})},
+            env={**self.env, **(env or {})},
             input=input,
             text=True,
             errors="replace",
@@ -273,7 +272,7 @@ class Lab:
     def _cancel_jobs(self, keeper: int) -> None:
         def slurm(*command: str) -> str:
             entered = self._enter(keeper, command)
-            return shell.run(entered, environ=self.environment(), check=False, timeout=_STOP_SECONDS).stdout
+            return shell.run(entered, environ=self.env, check=False, timeout=_STOP_SECONDS).stdout
 
         if slurm("squeue", "--noheader", "--format", "%i").strip():
             slurm("scancel", "--state=RUNNING")

@@ -160,11 +160,11 @@ def start(layout: Layout, daemon: Daemon, keeper: int) -> None:
     if host is None:
         raise LabError(f"{daemon.host}: its namespaces are gone; run `slurm-topo lab down`, then `lab up`")
     daemon.pid_file.unlink(missing_ok=True)
-    environ = shell.clean_environment(
-        layout.folder,
-        daemon.role,
-        {"SLURM_CONF": str(layout.etc("slurm.conf")), "MYSQL_UNIX_PORT": str(layout.database_socket)},
-    )
+    extra = {
+        "SLURM_CONF": str(layout.etc("slurm.conf")),
+        "MYSQL_UNIX_PORT": str(layout.database_socket),
+    }
+    environ = shell.clean_environment(layout.folder, daemon.role, extra)
     # The shell ends, so that process 1 of the lab becomes the parent of what stays.
     background = " &" if daemon.foreground else ""
     script = f'"$@" </dev/null >{daemon.log}.start 2>&1{background}'

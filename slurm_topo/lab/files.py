@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 
 from slurm_topo.lab import integrate, jobsubmit, nodeconf, shell, slurmconf
+from slurm_topo.lab.host import HostFacts, host_facts
 from slurm_topo.lab.layout import Layout
 from slurm_topo.lab.state import write_file
 
@@ -15,7 +16,7 @@ def write_files(layout: Layout) -> None:
     for path, mode in layout.directories().items():
         path.mkdir(exist_ok=True)
         path.chmod(mode)
-    for name, text in configuration(layout).items():
+    for name, text in configuration(layout, host_facts()).items():
         # slurmdbd refuses a file that others can read.
         write_file(layout.etc(name), text, 0o600 if name == "slurmdbd.conf" else 0o644)
     write_file(layout.etc("munge.key"), os.urandom(128), 0o400)
@@ -36,17 +37,18 @@ def _integration(layout: Layout) -> dict[str, str]:
     return texts
 
 
-def configuration(layout: Layout) -> dict[str, str]:
+def configuration(layout: Layout, host: HostFacts) -> dict[str, str]:
     """Name in ``etc`` -> text of every configuration file."""
     texts = {
-        "slurm.conf": slurmconf.slurm_conf(layout),
+        "slurm.conf": slurmconf.slurm_conf(layout, host),
         "topology.conf": slurmconf.topology_conf(layout),
         "slurmdbd.conf": slurmconf.slurmdbd_conf(layout),
-        "cgroup.conf": slurmconf.cgroup_conf(layout),
+        "cgroup.conf": slurmconf.cgroup_conf(host),
+        "mpi.conf": slurmconf.mpi_conf(),
         "mariadb.cnf": slurmconf.mariadb_conf(layout),
-        "hosts": nodeconf.hosts_file(layout, nodeconf.read_machine_hosts()),
+        "hosts": nodeconf.hosts_file(layout, host.hosts),
     }
-    if nodeconf.has_openmpi_params():
+    if host.openmpi_params:
         texts["openmpi-mca-params.conf"] = nodeconf.openmpi_params()
     return {**texts, **_integration(layout)}
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
+from slurm_topo.lab.host import OPENMPI_PARAMS
 from slurm_topo.lab.layout import LOGIN, TOP_SWITCH, Layout, Node
 
 # The end in the lab of the link to this machine.
 HOST_PORT = "top-host"
-OPENMPI_PARAMS = Path("/etc/openmpi/openmpi-mca-params.conf")
 
 # Other nodes are reached over eth0 only; no rank reads another's memory (vader's single copy finds ranks of
 # other "nodes" in the same process table); all nodes share the cores, so a rank that waits yields.
@@ -44,8 +41,10 @@ def _shape(interface: str, speed: str) -> str:
     return f"tc qdisc replace dev {interface} root tbf rate {speed} burst 64kb latency 200ms"
 
 
-def _mounts(layout: Layout) -> list[str]:
+def _prepare(layout: Layout) -> list[str]:
     lines = [
+        # Link-local addresses only delay and confuse programs that try them first.
+        "for i in all default; do echo 1 >/proc/sys/net/ipv6/conf/$i/disable_ipv6; done 2>/dev/null || :",
         "mount -t tmpfs -o mode=1777 stlab-shm /dev/shm",
         f"mount --bind {layout.etc('hosts')} /etc/hosts",
     ]
@@ -56,7 +55,7 @@ def _mounts(layout: Layout) -> list[str]:
 
 def login_script(layout: Layout) -> str:
     """Shell script that makes the login host and the switches, in the namespaces of process 1."""
-    lines = [f"hostname {LOGIN}", *_mounts(layout), "ip link set lo up"]
+    lines = [f"hostname {LOGIN}", *_prepare(layout), "ip link set lo up"]
     for switch in [*layout.switches, TOP_SWITCH]:
         lines += [f"ip link add {switch} type bridge stp_state 0 forward_delay 0", f"ip link set {switch} up"]
     for switch in layout.switches:
@@ -85,7 +84,7 @@ def node_script(layout: Layout, node: Node) -> str:
         f"trap ': >{layout.run(node.name + '.failed')}' EXIT",
         f"echo $$ >{layout.run(node.name + '.pid')}",
         f"hostname {node.name}",
-        *_mounts(layout),
+        *_prepare(layout),
         "ip link set lo up",
         # The other end goes to the network namespace of process 1, where the switches are.
         f"ip link add eth0 type veth peer name {node.name} netns 1",
@@ -97,16 +96,3 @@ def node_script(layout: Layout, node: Node) -> str:
     ]
     lines += [f": >{layout.run(node.name + '.ready')}", "exec sleep infinity"]
     return "\n".join(["set -e", *lines]) + "\n"
-
-
-def read_machine_hosts() -> str:
-    """/etc/hosts of this machine; empty where there is none."""
-    try:
-        return Path("/etc/hosts").read_text()
-    except OSError:
-        return ""
-
-
-def has_openmpi_params() -> bool:
-    """Whether this machine has Debian's parameter file of Open MPI, which the lab's own can cover."""
-    return os.path.exists(OPENMPI_PARAMS)

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from slurm_topo.errors import LabError
-from slurm_topo.lab import daemons, integrate, state
+from slurm_topo.lab import daemons, integrate, slurmconf, state
 from slurm_topo.lab.cluster import Lab
+from slurm_topo.lab.host import host_facts
 from slurm_topo.lab.layout import LOGIN, TOP_SWITCH, Layout
 from slurm_topo.lab.processes import members
 
@@ -19,7 +20,12 @@ VERSION = 1
 
 def notes(lab: Lab) -> list[str]:
     """What the user should know about a lab that has come up."""
-    found = integrate.missing_parts(lab.layout)
+    layout, host = lab.layout, host_facts()
+    found = integrate.missing_parts(layout)
+    if slurmconf.task_plugin(layout, host) == "task/none":
+        found.append(
+            f"--cpus {layout.options.cpus} is more than this machine's {host.cpus}: Slurm binds no task here"
+        )
     closed = closed_to_others(lab.folder)
     if closed:
         found.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from slurm_topo.lab.host import HostFacts
 from slurm_topo.lab.layout import LOGIN, TOP_SWITCH, Layout
 from slurm_topo.units import fold_hostlist
 
@@ -9,7 +10,7 @@ CLUSTER = "lab"
 PARTITION = "lab"
 
 
-def slurm_conf(layout: Layout) -> str:
+def slurm_conf(layout: Layout, host: HostFacts) -> str:
     """Text of slurm.conf."""
     options, folder = layout.options, layout.folder
     nodes = fold_hostlist(node.name for node in layout.nodes)
@@ -32,7 +33,7 @@ def slurm_conf(layout: Layout) -> str:
         "SwitchType": "switch/none",
         "MpiDefault": "pmix",
         "ProctrackType": "proctrack/linuxproc",
-        "TaskPlugin": "task/affinity",
+        "TaskPlugin": task_plugin(layout, host),
         "SelectType": "select/cons_tres",
         "SelectTypeParameters": "CR_Core",
         "TopologyPlugin": "topology/tree",
@@ -77,6 +78,14 @@ def slurm_conf(layout: Layout) -> str:
     return "\n".join(lines) + "\n"
 
 
+def task_plugin(layout: Layout, host: HostFacts) -> str:
+    """The plugin that binds tasks; none where nodes have more CPUs than this machine.
+
+    task/affinity refuses every step that needs a CPU beyond the hardware's ("only 2 bits in avail_map").
+    """
+    return "task/affinity" if layout.options.cpus <= host.cpus else "task/none"
+
+
 def topology_conf(layout: Layout) -> str:
     """Text of topology.conf: leaf switches and, above more than one of them, the top switch."""
     lines = [
@@ -107,10 +116,22 @@ def slurmdbd_conf(layout: Layout) -> str:
     return "".join(f"{key}={value}\n" for key, value in settings.items())
 
 
-def cgroup_conf(layout: Layout) -> str:
-    """Text of cgroup.conf: nothing is constrained, so that any cgroup layout of the machine will do."""
-    del layout
-    return "IgnoreSystemd=yes\nConstrainCores=no\nConstrainRAMSpace=no\nConstrainDevices=no\n"
+def cgroup_conf(host: HostFacts) -> str:
+    """Text of cgroup.conf: cgroups are not used, so any layout of the machine will do.
+
+    Left alone, slurmd looks for one and dies where it finds both versions. Before 23.11 there is no
+    ``disabled``; the plugin of version 1 does nothing until it is asked to, also where version 2 is mounted.
+    """
+    return f"CgroupPlugin={'disabled' if host.slurm >= (23, 11) else 'cgroup/v1'}\n"
+
+
+def mpi_conf() -> str:
+    """Text of mpi.conf.
+
+    With the default, a tree, a barrier without data (the one in MPI_Finalize) waits for the ranks of its own
+    node only in 22.05. A rank that ends early takes unsent messages with it, and its partner waits for ever.
+    """
+    return "PMIxCollFence=ring\n"
 
 
 def mariadb_conf(layout: Layout) -> str:
