@@ -20,8 +20,12 @@ def machine() -> None:
 @click.option(
     "--synthetic", metavar="S", help="A hwloc synthetic string, for example 'package:2 core:8 pu:2'."
 )
+@click.option(
+    "--links", metavar="FILE", help="Output of nvidia-smi topo -m or rocm-smi --showtopo of that node."
+)
+@click.option("--affinity", is_flag=True, help="Table: add the paths between all devices and NUMA nodes.")
 @click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def show(source: str | None, synthetic: str | None, output: str) -> None:
+def show(source: str | None, synthetic: str | None, links: str | None, affinity: bool, output: str) -> None:
     """Show this machine, a hwloc XML file, or a cluster description."""
     if source and synthetic:
         raise InputError(f"{source} and --synthetic: two machines at once; give one of them")
@@ -32,13 +36,30 @@ def show(source: str | None, synthetic: str | None, output: str) -> None:
     from slurm_topo.machine.table import node_table
 
     topology = _topology(source, synthetic)
-    click.echo(json.dumps(describe(topology), indent=1) if output == "json" else node_table(topology))
+    matrix = _links(links) if links else None
+    if output == "json":
+        click.echo(json.dumps(describe(topology, matrix), indent=1))
+        return
+    click.echo(node_table(topology))
+    if affinity or matrix:
+        from slurm_topo.machine.affinity import find_affinity
+        from slurm_topo.machine.encoding import affinity_table
+
+        click.echo("\nPaths (kind:GB/s, one direction)\n" + affinity_table(find_affinity(topology, matrix)))
 
 
 def _is_cluster(source: str) -> bool:
     from slurm_topo.machine.read import kind_of
 
     return kind_of(source) == "cluster"
+
+
+def _links(path: str) -> Any:
+    from slurm_topo.machine.gpulinks import is_rocm_topo, parse_rocm_topo, parse_topo_matrix
+    from slurm_topo.machine.importing import read_text
+
+    text = read_text(path)
+    return parse_rocm_topo(text) if is_rocm_topo(text) else parse_topo_matrix(text)
 
 
 def _topology(source: str | None, synthetic: str | None) -> Any:

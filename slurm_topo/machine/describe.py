@@ -7,6 +7,8 @@ from typing import Any
 
 from slurm_topo.hwloc.topology import Object, Topology, bits
 from slurm_topo.machine.devices import Device, find_devices
+from slurm_topo.machine.encoding import encode
+from slurm_topo.machine.gpulinks.matrix import LinkMatrix
 from slurm_topo.units import fold_ints
 
 FORMAT = "slurm-topo-node"
@@ -28,8 +30,14 @@ def counts(topology: Topology, devices: tuple[Device, ...]) -> dict[str, int]:
     return found
 
 
-def describe(topology: Topology) -> dict[str, Any]:
-    """Everything that is known of a node, as JSON values; the counts are at the top."""
+def describe(topology: Topology, links: LinkMatrix | None = None) -> dict[str, Any]:
+    """Everything that is known of a node, as JSON values; the counts are at the top.
+
+    Raises
+    ------
+    MachineError
+        ``links`` (of nvidia-smi or rocm-smi) are not of this node.
+    """
     devices = find_devices(topology)
     return {
         "format": FORMAT,
@@ -46,7 +54,7 @@ def describe(topology: Topology) -> dict[str, Any]:
             {"pus": fold_ints(bits(k.cpuset)), "efficiency": k.efficiency, **k.infos}
             for k in topology.cpu_kinds
         ],
-        "devices": [_device(d) for d in devices],
+        **encode(topology, links),
         "distances": [
             {
                 "name": d.name or "latency",
@@ -113,20 +121,3 @@ def _caches(topology: Topology) -> Mapping[str, Any]:
                 "pus_each": sorted({c.cpuset.bit_count() for c in caches}),
             }
     return found
-
-
-def _device(device: Device) -> dict[str, Any]:
-    return {
-        "label": device.label,
-        "kind": device.kind,
-        "names": list(device.names),
-        "address": device.address,
-        "model": device.model,
-        "vendor": f"{device.vendor:04x}",
-        "device": f"{device.device:04x}",
-        "link_gb_per_s": round(device.link_gbs, 3),
-        "numa": list(device.numa),
-        "pus": fold_ints(bits(device.cpuset)),
-        "bridges": list(device.bridges),
-        "slot": device.slot,
-    }
