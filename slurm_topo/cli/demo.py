@@ -32,12 +32,12 @@ class Demo:
     ----------
     folder : Path
         The lab's folder.
-    program : str
-        This command, as a person would type it.
+    program : Path
+        This command.
     """
 
     folder: Path
-    program: str
+    program: Path
 
     @property
     def work(self) -> Path:
@@ -51,7 +51,7 @@ class Demo:
 
     def slurm_topo(self, *arguments: str) -> list[str]:
         """Command line of ours."""
-        return [self.program, *arguments]
+        return [str(self.program), *arguments]
 
     def in_lab(self, *command: str) -> list[str]:
         """Command line that runs in the lab."""
@@ -99,11 +99,16 @@ def demo(folder: Path, runs: int) -> None:
         )
 
 
-def _own_command() -> str:
-    path = Path(sys.argv[0])
-    if path.name != "slurm-topo":
-        return "slurm-topo"
-    return os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
+def _own_command() -> Path:
+    """This command, or the one beside this Python when the demo was started as a module."""
+    path = Path(shutil.which(sys.argv[0]) or sys.argv[0]).absolute()
+    return path if path.name == "slurm-topo" else Path(sys.executable).parent / "slurm-topo"
+
+
+def _typed(command: list[str]) -> str:
+    """A command as a person in this folder would type it."""
+    here = f"{Path.cwd()}/"
+    return shlex.join(word.removeprefix(here) for word in command)
 
 
 def _title(text: str) -> None:
@@ -114,13 +119,11 @@ def _show(
     command: list[str], capture: bool = False, env: dict[str, str] | None = None, cwd: Path | None = None
 ) -> str:
     """Print a command and run it; its output is shown, or returned."""
-    click.echo(f"$ {shlex.join(command)}")
+    click.echo(f"$ {_typed(command)}")
     sys.stdout.flush()
     done = subprocess.run(command, stdout=subprocess.PIPE if capture else None, text=True, env=env, cwd=cwd)
     if done.returncode:
-        raise LabError(
-            f"{shlex.join(command)}: ended with exit code {done.returncode}; its messages stand above"
-        )
+        raise LabError(f"{_typed(command)}: ended with exit code {done.returncode}; its messages stand above")
     return done.stdout or ""
 
 
@@ -199,16 +202,20 @@ def _decision(run: Demo, job: str) -> str:
 
 
 def _sync(run: Demo) -> None:
-    _show(run.in_lab(str(Path(sys.argv[0]).absolute()), "--config", str(run.settings), "sync"))
+    _show(run.in_lab(str(run.program), "--config", str(run.settings), "sync"))
 
 
 def _finish(run: Demo, seconds: float) -> None:
-    config = f"--config {run.settings}"
-    spool = run.folder / "spool" / str(os.getuid()) / "graphs"
+    graphs = sorted((run.folder / "spool" / str(os.getuid()) / "graphs").glob("*.npz"))
+    folder, settings = ["--dir", str(run.folder)], ["--config", str(run.settings)]
     click.secho("\nWhat to try next", bold=True)
-    click.echo(f"  {run.program} lab shell --dir {run.folder}  # cd {run.work}; sbatch --topo=off halo3d.sh")
-    click.echo(f"  {run.program} trace show {spool}/*.npz  # who sends how much to whom")
-    click.echo(f"  {run.program} {config} report --format html -o report.html")
-    click.echo(f"\nlogs      {run.folder}/log\ndatabase  {run.folder}/history/history.sqlite")
-    click.echo(f"stop      {run.program} lab down --dir {run.folder}   (--purge deletes the folder)")
+    for command in (
+        run.in_lab("sbatch", "--topo=off", "--chdir", str(run.work), str(run.work / "halo3d.sh")),
+        run.slurm_topo("trace", "show", *[str(g) for g in graphs[:1]]),
+        run.slurm_topo(*settings, "report", "--format", "html", "-o", "report.html"),
+    ):
+        click.echo(f"  {_typed(command)}")
+    click.echo(f"\nlogs      {run.folder}/log")
+    click.echo(f"database  {run.folder}/history/history.sqlite")
+    click.echo(f"stop      {_typed(run.slurm_topo('lab', 'down', *folder))}   (--purge deletes the folder)")
     click.echo(f"took      {seconds:.0f} s")
