@@ -11,7 +11,8 @@ from slurm_topo.slurm.scontrol import parse_jobs
 from slurm_topo.slurm.values import gpus
 
 SONAR = """
-JobIDRaw JobID User Account State Start End AveCPU AveDiskRead AveDiskWrite AveRSS AveVMSize ElapsedRaw ExitCode
+JobIDRaw JobID User Account State Start End AveCPU AveDiskRead AveDiskWrite AveRSS AveVMSize ElapsedRaw
+ExitCode
 Layout MaxRSS MaxVMSize MinCPU ReqCPUS ReqMem ReqNodes Reservation Submit Suspended SystemCPU TimelimitRaw
 UserCPU NodeList Partition AllocTRES Priority JobName
 """

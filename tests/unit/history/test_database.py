@@ -1,0 +1,202 @@
+"""The database is made, migrated and refused as it should be."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+
+import pytest
+from sqlalchemy import inspect, text
+
+from slurm_topo.errors import HistoryError
+from slurm_topo.history import database
+from slurm_topo.history.database import Migration, open_engine, transaction
+from slurm_topo.history.schema import metadata
+from slurm_topo.history.store import open_history
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "history.sqlite")
+
+
+def columns(inspector, table):
+    return {(c["name"], str(c["type"]).split("(")[0], c["nullable"]) for c in inspector.get_columns(table)}
+
+
+def test_migrations_make_exactly_the_schema(path):
+    engine = open_engine(path)
+    found = inspect(engine)
+    assert set(found.get_table_names()) - {"schema_versions"} == set(metadata.tables)
+    other = open_engine("sqlite://", create=True)
+    other.dispose()
+    fresh = open_engine(path + ".2")
+    with transaction(fresh) as connection:
+        for table in reversed(metadata.sorted_tables):
+            connection.execute(text(f"DROP TABLE {table.name}"))
+        metadata.create_all(connection)
+    made = inspect(fresh)
+    for name in metadata.tables:
+        assert columns(found, name) == columns(made, name), name
+        assert (
+            found.get_pk_constraint(name)["constrained_columns"]
+            == made.get_pk_constraint(name)["constrained_columns"]
+        )
+        keys = [
+            sorted((f["referred_table"], tuple(f["constrained_columns"])) for f in i.get_foreign_keys(name))
+            for i in (found, made)
+        ]
+        assert keys[0] == keys[1], name
+        indexes = [
+            sorted((i["name"], tuple(i["column_names"])) for i in side.get_indexes(name))
+            for side in (found, made)
+        ]
+        assert indexes[0] == indexes[1], name
+        unique = [
+            sorted(tuple(u["column_names"]) for u in side.get_unique_constraints(name))
+            for side in (found, made)
+        ]
+        assert unique[0] == unique[1], name
+
+
+def test_migrations_are_numbered_without_gaps():
+    assert [m.number for m in database.migrations()] == list(range(1, len(database.migrations()) + 1))
+
+
+def test_database_is_used_with_wal_foreign_keys_and_patience(path):
+    engine = open_engine(path)
+    with engine.connect() as connection:
+        pragmas = [connection.execute(text(f"PRAGMA {p}")).scalar() for p in ("journal_mode", "foreign_keys")]
+        assert pragmas == ["wal", 1]
+        assert connection.execute(text("PRAGMA busy_timeout")).scalar() == 30000
+
+
+def test_opening_again_changes_nothing(path):
+    open_engine(path, clock=lambda: 1).dispose()
+    engine = open_engine(path, clock=lambda: 2)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT number, applied FROM schema_versions")).all() == [(1, 1)]
+
+
+def test_migration_that_fails_leaves_nothing(path, monkeypatch):
+    broken = [
+        *database.migrations(),
+        Migration(2, "broken", "CREATE TABLE extra (a INTEGER); SELECT nonsense"),
+    ]
+    open_engine(path).dispose()
+    monkeypatch.setattr(database, "migrations", lambda: broken)
+    with pytest.raises(HistoryError, match="nonsense"):
+        open_engine(path)
+    monkeypatch.undo()
+    engine = open_engine(path)
+    assert "extra" not in inspect(engine).get_table_names()
+
+
+def test_next_migration_is_applied_once(path, monkeypatch):
+    more = [*database.migrations(), Migration(2, "more", "CREATE TABLE extra (a INTEGER)")]
+    open_engine(path).dispose()
+    monkeypatch.setattr(database, "migrations", lambda: more)
+    open_engine(path).dispose()
+    engine = open_engine(path)
+    assert "extra" in inspect(engine).get_table_names()
+
+
+def test_newer_schema_is_refused_in_one_line(path):
+    engine = open_engine(path)
+    with transaction(engine) as connection:
+        connection.execute(text("INSERT INTO schema_versions VALUES (99, 'later', 0)"))
+    with pytest.raises(HistoryError, match="schema 99 is newer than this release knows") as caught:
+        open_engine(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_reader_does_not_migrate(path):
+    sqlite3.connect(path).close()
+    with pytest.raises(HistoryError, match="run `slurm-topo sync` once"):
+        open_history(path)
+    assert inspect(open_engine(path + ".new")).get_table_names()
+
+
+def test_reader_does_not_make_a_database(path, tmp_path):
+    with pytest.raises(HistoryError, match="does not exist; run `slurm-topo sync` first"):
+        open_history(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"rubbish" * 1000, b"SQLite format 3\0" + b"\xff" * 5000])
+def test_file_that_is_no_database(path, content):
+    with open(path, "wb") as stream:
+        stream.write(content)
+    with pytest.raises(HistoryError, match=r"not a database|malformed") as caught:
+        open_engine(path)
+    assert "\n" not in str(caught.value)
+    with open(path, "rb") as stream:
+        assert stream.read() == content
+
+
+def test_locked_database_is_named(path, monkeypatch):
+    monkeypatch.setattr(database, "_BUSY_TIMEOUT_S", 0.05)
+    open_engine(path).dispose()
+    holder = sqlite3.connect(path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+    engine = open_engine(path)
+    with (
+        pytest.raises(HistoryError, match="locked; another process writes it"),
+        database.database_errors(path),
+        transaction(engine),
+    ):
+        pass
+    holder.rollback()
+
+
+def test_writer_waits_for_another(path):
+    engine = open_engine(path)
+    holder = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    holder.execute("BEGIN IMMEDIATE")
+
+    def release() -> None:
+        time.sleep(0.2)
+        holder.rollback()
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    with transaction(engine) as connection:
+        connection.execute(text("INSERT INTO sync_state VALUES ('a', 'b')"))
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("nonsense://x", "no URL that SQLAlchemy can use"),
+        ("postgresql+nodriver://x/y", "no URL that SQLAlchemy can use"),
+        ("sqlite:////proc/nothing/history.sqlite", "check the path and its rights"),
+    ],
+)
+def test_bad_urls(url, words):
+    with pytest.raises(HistoryError, match=words):
+        open_engine(url)
+
+
+def test_password_is_not_printed():
+    with pytest.raises(HistoryError) as caught:
+        open_engine("nonsense://ada:secret@host/name")
+    assert "secret" not in str(caught.value)
+
+
+def test_two_processes_may_migrate_at_once(path):
+    errors = []
+
+    def migrate() -> None:
+        try:
+            open_engine(path).dispose()
+        except HistoryError as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=migrate) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
