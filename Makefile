@@ -14,6 +14,8 @@ PYTHON ?= $(shell for p in /usr/bin/python3 python3; do \
 PREFIX     ?= /usr
 SYSCONFDIR ?= /etc
 DESTDIR    ?=
+# CMake would install the Python modules below it, away from the wheel that they belong to.
+unexport DESTDIR
 
 APT_BUILD := build-essential cmake ninja-build pkg-config python3-dev python3-venv libhwloc-dev libopenmpi-dev \
 	libpmix-dev libslurm-dev
