@@ -2,15 +2,15 @@
 
 #include <string.h>
 
-static const char *const memory_names[] = { "preferred", "bind", "interleave", "none" };
+static const char *const memory_names[] = { "preferred", "bind", "interleave", "none", NULL };
+static const char *const gpus_names[] = { "order", "isolate", "none", NULL };
+static const char *const openmp_names[] = { "none", "set", NULL };
 
-static int parse_memory(const char *value, enum st_memory *memory)
+static int parse_word(const char *value, const char *const *names)
 {
-	for (int i = ST_MEMORY_PREFERRED; i <= ST_MEMORY_NONE; i++)
-		if (!strcmp(value, memory_names[i])) {
-			*memory = (enum st_memory)i;
-			return 0;
-		}
+	for (int i = 0; names[i]; i++)
+		if (!strcmp(value, names[i]))
+			return i;
 	return -1;
 }
 
@@ -34,6 +34,7 @@ static int parse_value(const char *name, size_t len, const char *value, struct s
 		{ "config", &args->config }, { "kill_switch", &args->kill_switch },
 	};
 	uint64_t number;
+	int word;
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		if (strlen(paths[i].name) == len && !strncmp(paths[i].name, name, len))
@@ -44,8 +45,12 @@ static int parse_value(const char *name, size_t len, const char *value, struct s
 		args->deadline_ms = (int)number;
 		return 0;
 	}
-	if (len == 6 && !strncmp(name, "memory", len))
-		return parse_memory(value, &args->memory);
+	if (len == 6 && !strncmp(name, "memory", len) && (word = parse_word(value, memory_names)) >= 0)
+		return args->memory = (enum st_memory)word, 0;
+	if (len == 4 && !strncmp(name, "gpus", len) && (word = parse_word(value, gpus_names)) >= 0)
+		return args->gpus = (enum st_gpus)word, 0;
+	if (len == 6 && !strncmp(name, "openmp", len) && (word = parse_word(value, openmp_names)) >= 0)
+		return args->openmp = word, 0;
 	return -1;
 }
 
@@ -56,6 +61,7 @@ int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *wh
 		.local_dir = "/dev/shm",
 		.kill_switch = "/etc/slurm-topo/disabled",
 		.deadline_ms = 1000,
+		.openmp = true,
 	};
 	for (int i = 0; i < argc; i++) {
 		const char *equals = strchr(argv[i], '=');
@@ -63,7 +69,7 @@ int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *wh
 		if (!equals || parse_value(argv[i], (size_t)(equals - argv[i]), equals + 1, args) < 0)
 			return st_why_set(why,
 					  "plugstack.conf: argument %.60s is not one of spool=, local_dir=, tracer=, "
-					  "place=, config=, kill_switch= (absolute paths), deadline_ms=, memory=",
+					  "place=, config=, kill_switch= (absolute paths), deadline_ms=, memory=, gpus=, openmp=",
 					  argv[i]);
 	}
 	return 0;

@@ -6,6 +6,8 @@
 
 enum st_memory { ST_MEMORY_PREFERRED, ST_MEMORY_BIND, ST_MEMORY_INTERLEAVE, ST_MEMORY_NONE };
 
+enum st_gpus { ST_GPUS_ORDER, ST_GPUS_ISOLATE, ST_GPUS_NONE };
+
 struct st_args {
 	const char *spool;
 	const char *local_dir;
@@ -15,6 +17,8 @@ struct st_args {
 	const char *config;      /* NULL: the default of `slurm-topo` */
 	int deadline_ms;
 	enum st_memory memory;
+	enum st_gpus gpus;
+	bool openmp; /* set OMP_* of placed ranks */
 };
 
 /* 0, or -1 with the argument that is wrong. The values point into `argv`. */

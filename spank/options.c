@@ -158,7 +158,7 @@ static const struct entry table[] = {
 	{ "wait", 'W', NEED, ST_NOTHING },
 	{ "wait-for-children", 0, NO, ST_NOTHING },
 	{ "wckey", 0, NEED, ST_NOTHING },
-	{ "whole", 0, MAY, ST_NOTHING },
+	{ "whole", 0, NO, ST_NOTHING },
 	{ "x11", 0, MAY, ST_NOTHING },
 };
 

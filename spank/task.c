@@ -6,6 +6,7 @@
 
 #include "bind.h"
 #include "context.h"
+#include "devices.h"
 #include "record.h"
 #include "spool.h"
 #include "tracing.h"
@@ -20,6 +21,7 @@ struct task {
 	struct st_plan plan;
 	struct st_set cpus, mem;
 	bool cpus_set, mem_set;
+	char gpus[256]; /* order in which this rank sees them, where it was set */
 	struct st_why why;
 };
 
@@ -104,6 +106,55 @@ static int bind_task(struct task *task)
 	return 0;
 }
 
+static bool has_variable(spank_t spank, const char *name)
+{
+	char value[2];
+
+	return spank_getenv(spank, name, value, sizeof(value)) != ESPANK_ENV_NOEXIST;
+}
+
+/* OpenMP's threads on the CPUs of the rank, where the user has no wish of her own. */
+static void set_openmp(const struct task *task)
+{
+	static const char *const wishes[] = { "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY" };
+	char text[1024];
+
+	if (!has_variable(task->spank, "OMP_NUM_THREADS")) {
+		snprintf(text, sizeof(text), "%u", task->plan.cpus_per_task ? task->plan.cpus_per_task : 1);
+		spank_setenv(task->spank, "OMP_NUM_THREADS", text, 0);
+	}
+	for (size_t i = 0; i < sizeof(wishes) / sizeof(wishes[0]); i++)
+		if (has_variable(task->spank, wishes[i]))
+			return;
+	/* One thread a core, inside the mask. One CPU needs no places. */
+	if (st_set_count(&task->cpus) < 2)
+		return;
+	spank_setenv(task->spank, "OMP_PLACES", "cores", 0);
+	st_set_format(&task->cpus, text, sizeof(text));
+	spank_setenv(task->spank, "GOMP_CPU_AFFINITY", text, 0);
+}
+
+/* The GPUs near the rank's CPUs come first; all of the step's stay visible, or CUDA IPC and NCCL would break. */
+static void set_gpus(struct task *task)
+{
+	static const char *const lists[] = { "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+					     "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK" };
+	const struct st_span *gpus = &task->plan.rank[task->rank].gpus;
+	char visible[1024], known[1024], list[1024];
+	bool named = job_variable(task->spank, "SLURM_STEP_GPUS", known, sizeof(known)) ||
+		     job_variable(task->spank, "SLURM_JOB_GPUS", known, sizeof(known));
+
+	for (size_t i = 0; gpus->text && i < sizeof(lists) / sizeof(lists[0]); i++) {
+		if (!job_variable(task->spank, lists[i], visible, sizeof(visible)))
+			continue;
+		if (st_devices_order(visible, named ? known : NULL, gpus, task->args->gpus == ST_GPUS_ISOLATE, list,
+				     sizeof(list)) < 0)
+			continue;
+		spank_setenv(task->spank, lists[i], list, 1);
+		snprintf(task->gpus, sizeof(task->gpus), "%.255s", list);
+	}
+}
+
 /* A nested srun must inherit neither our host file nor a binding that is not in force any more. */
 static void clean_environment(const struct task *task)
 {
@@ -143,6 +194,7 @@ static void write_record(struct task *task)
 		st_set_format(&task->mem, list, sizeof(list));
 		st_record_text(&record, "mem", list);
 	}
+	st_record_text(&record, "gpus", task->gpus[0] ? task->gpus : NULL);
 	st_file_append(folder, file, record.text, st_record_end(&record), &ignored);
 	close(folder);
 }
@@ -154,6 +206,10 @@ static void place_task(struct task *task)
 		task->node[0] = '\0';
 	if (bind_task(task) < 0)
 		slurm_verbose("slurm-topo: rank %u: stood down: %s", task->rank, task->why.text);
+	if (task->cpus_set && task->args->openmp)
+		set_openmp(task);
+	if (task->cpus_set && task->args->gpus != ST_GPUS_NONE)
+		set_gpus(task);
 	clean_environment(task);
 	write_record(task);
 	st_plan_free(&task->plan);

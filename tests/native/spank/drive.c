@@ -11,6 +11,7 @@
 #include "bind.h"
 #include "child.h"
 #include "collect.h"
+#include "devices.h"
 #include "fake_spank.h"
 #include "plan.h"
 #include "record.h"
@@ -120,9 +121,9 @@ static int drive_args(int argc, char **argv)
 	if (st_args_parse(argc - 1, argv + 1, &args, &why) < 0)
 		printf("error %s\n", why.text);
 	else
-		printf("spool %s local_dir %s tracer %s place %s config %s kill %s deadline %d memory %d\n", args.spool,
+		printf("spool %s local_dir %s tracer %s place %s config %s kill %s deadline %d memory %d gpus %d openmp %d\n", args.spool,
 		       args.local_dir, args.tracer ? args.tracer : "-", args.place ? args.place : "-",
-		       args.config ? args.config : "-", args.kill_switch, args.deadline_ms, args.memory);
+		       args.config ? args.config : "-", args.kill_switch, args.deadline_ms, args.memory, args.gpus, args.openmp);
 	return 0;
 }
 
@@ -228,6 +229,17 @@ static int drive_record(char **argv)
 	st_record_real(&record, "cost", 0.125);
 	st_record_real(&record, "left_out", -1);
 	fwrite(record.text, 1, st_record_end(&record), stdout);
+	return 0;
+}
+
+/* visible, known ("-": none), gpus, isolate */
+static int drive_devices(char **argv)
+{
+	struct st_span gpus = { argv[3], (uint32_t)strlen(argv[3]) };
+	char list[64];
+	int rc = st_devices_order(argv[1], strcmp(argv[2], "-") ? argv[2] : NULL, &gpus, atoi(argv[4]), list, sizeof(list));
+
+	printf("%s\n", rc < 0 ? "refused" : list);
 	return 0;
 }
 
@@ -338,5 +350,7 @@ int main(int argc, char **argv)
 		return drive_spool(argv);
 	if (!strcmp(part, "record"))
 		return drive_record(argv);
+	if (!strcmp(part, "devices"))
+		return drive_devices(argv);
 	return drive_plugin(part);
 }

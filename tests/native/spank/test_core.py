@@ -135,16 +135,19 @@ def test_oversized_plan_is_refused(drive: Drive, tmp_path: Path) -> None:
 def test_arguments_have_defaults(drive: Drive) -> None:
     assert drive("args").stdout == (
         "spool /var/spool/slurm-topo local_dir /dev/shm tracer - place - config - "
-        "kill /etc/slurm-topo/disabled deadline 1000 memory 0\n"
+        "kill /etc/slurm-topo/disabled deadline 1000 memory 0 gpus 0 openmp 1\n"
     )
 
 
 def test_arguments_are_read(drive: Drive) -> None:
     out = drive(
         "args", "spool=/s", "local_dir=/l", "tracer=/t.so", "place=/p", "config=/c", "kill_switch=/k",
-        "deadline_ms=250", "memory=bind",
+        "deadline_ms=250", "memory=bind", "gpus=isolate", "openmp=none",
     ).stdout  # fmt: skip
-    assert out == "spool /s local_dir /l tracer /t.so place /p config /c kill /k deadline 250 memory 1\n"
+    assert out == (
+        "spool /s local_dir /l tracer /t.so place /p config /c "
+        "kill /k deadline 250 memory 1 gpus 1 openmp 0\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -157,6 +160,8 @@ def test_arguments_are_read(drive: Drive) -> None:
         "deadline_ms=99999999",
         "tracer=/a:b",
         "memory=x",
+        "gpus=x",
+        "openmp=x",
     ],
 )
 def test_wrong_argument_is_named(drive: Drive, word: str) -> None:
@@ -522,3 +527,27 @@ def test_record_is_json_of_at_most_a_thousand_bytes(drive: Drive) -> None:
 def test_record_replaces_what_is_no_utf8(drive: Drive) -> None:
     out = drive("record", "reason", os.fsdecode(b"a\xff\xc0\xafb\xed\xa0\x80c\xf8")).stdout
     assert json.loads(out)["reason"] == "a???b???c?"
+
+
+@pytest.mark.parametrize(
+    ("visible", "known", "gpus", "isolate", "list_"),
+    [
+        ("0,1,2,3", "-", "2", "0", "2,0,1,3"),
+        ("0,1,2,3", "-", "2-3", "0", "2,3,0,1"),
+        ("0,1,2,3", "-", "2-3", "1", "2,3"),
+        # ConstrainDevices: Slurm's 4..7 are seen as 0..3.
+        ("0,1,2,3", "4,5,6,7", "6", "0", "2,0,1,3"),
+        ("GPU-aa,GPU-bb", "0,1", "1", "0", "GPU-bb,GPU-aa"),
+        ("0", "-", "0", "0", "0"),
+        ("0,1", "-", "5", "0", "refused"),
+        ("0,1", "0,1,2", "1", "0", "refused"),
+        ("GPU-aa,GPU-bb", "-", "1", "0", "refused"),
+        ("0,,1", "-", "1", "0", "refused"),
+        ("", "-", "1", "0", "refused"),
+        (",".join(f"GPU-{i:032}" for i in range(4)), "0,1,2,3", "1", "0", "refused"),
+    ],
+)
+def test_devices_of_the_rank_come_first(
+    drive: Drive, visible: str, known: str, gpus: str, isolate: str, list_: str
+) -> None:
+    assert drive("devices", visible, known, gpus, isolate).stdout == list_ + "\n"

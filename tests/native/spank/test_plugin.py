@@ -494,6 +494,48 @@ def test_task_is_bound(drive: Run, site: Site, placed: dict[str, str]) -> None:
     assert [p.name for p in (site.user / "records").iterdir()] == ["77.0.n2.rec"]
 
 
+def openmp_of(result: Any) -> dict[str, str]:
+    return {k: v for k, v in result.env.items() if k.startswith(("OMP_", "GOMP_"))}
+
+
+@pytest.mark.parametrize(
+    ("user", "after"),
+    [
+        ({}, {"OMP_NUM_THREADS": "2", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-1"}),
+        (
+            {"OMP_NUM_THREADS": "7"},
+            {"OMP_NUM_THREADS": "7", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-1"},
+        ),
+        ({"OMP_PROC_BIND": "false"}, {"OMP_NUM_THREADS": "2", "OMP_PROC_BIND": "false"}),
+    ],
+)
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_openmp_is_set_where_the_user_has_no_wish(
+    drive: Run, site: Site, placed: dict[str, str], user: dict[str, str], after: dict[str, str]
+) -> None:
+    text = PLAN.replace("cpus_per_task 1", "cpus_per_task 2").replace("cpus=0 ", "cpus=0-1 ")
+    Path(placed["SLURM_TOPO_JOB_PLAN"]).write_text(text)
+    assert openmp_of(task(drive, site, **placed, **user)) == after
+
+
+def test_openmp_can_be_left_to_the_user(drive: Run, site: Site, placed: dict[str, str]) -> None:
+    assert openmp_of(task(drive, site, **placed)) == {"OMP_NUM_THREADS": "1"}
+    assert openmp_of(task(drive, site, **placed, FAKE_ARGS=f"{site.arguments} openmp=none")) == {}
+
+
+@pytest.mark.parametrize(("gpus", "after"), [("order", "1,0"), ("isolate", "1"), ("none", "0,1")])
+def test_near_gpus_come_first(drive: Run, site: Site, placed: dict[str, str], gpus: str, after: str) -> None:
+    Path(placed["SLURM_TOPO_JOB_PLAN"]).write_text(PLAN.replace("gpus=-", "gpus=3"))
+    env = {
+        "CUDA_VISIBLE_DEVICES": "0,1",
+        "SLURM_STEP_GPUS": "2,3",
+        "FAKE_ARGS": f"{site.arguments} gpus={gpus}",
+    }
+    result = task(drive, site, **placed, **env)
+    assert result.env["CUDA_VISIBLE_DEVICES"] == after
+    assert site.records()[0].get("gpus") == (None if gpus == "none" else after)
+
+
 @pytest.mark.parametrize(
     ("memory", "policy"), [("bind", "2 nodes 1"), ("interleave", "3 nodes 1"), ("none", "0 nodes 0")]
 )
