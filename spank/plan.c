@@ -89,7 +89,8 @@ static int parse_baseline(struct st_plan *plan, const char *value)
 
 	if (!blank || parse_cost(blank + 1, &cost) < 0)
 		return -1;
-	if (cost >= 0 && (plan->baseline < 0 || cost < plan->baseline))
+	/* The first one is what Slurm alone would do. */
+	if (cost >= 0 && plan->baseline < 0)
 		plan->baseline = cost;
 	return 0;
 }

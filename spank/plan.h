@@ -22,7 +22,7 @@ struct st_plan {
 	uint32_t job, ranks, cpus_per_task;
 	bool place;
 	char reason[48], graph[48], solver[64];
-	double cost, baseline; /* baseline: the lowest of those that the plan names; both -1 where none */
+	double cost, baseline; /* baseline: the first that the plan names; both -1 where none */
 	uint32_t node_count;
 	const char **nodes;
 	struct st_rank *rank; /* `ranks` of them where `place` */

@@ -61,15 +61,21 @@ def plan_step(
     from slurm_topo.placement.solve import place
 
     placement = place(graph, slots.machine, effort="launch", budget_s=settings.budget_s, seed=seed)
-    if not placement.cost < (1.0 - settings.margin) * slurm_cost(placement):
+    if not placement.cost < (1.0 - settings.margin) * placement.baselines[slurm_way(placement)]:
         return stand_down("margin", placement)
     plan = _plan(job, ranks, cpus_per_task, "place", "cost", digest, machine, placement)
     return _with_places(plan, machine, slots, placement)
 
 
-def slurm_cost(placement: Placement) -> float:
-    """Cost of what Slurm alone would do: block over nodes, the cheaper of its two ways inside a node."""
-    return min(placement.baselines["block:block"], placement.baselines["block:cyclic"])
+def slurm_way(placement: Placement) -> str:
+    """Baseline that Slurm alone would do: block over nodes, the cheaper of its two ways inside a node."""
+    return min(("block:block", "block:cyclic"), key=placement.baselines.__getitem__)
+
+
+def _slurm_first(placement: Placement) -> dict[str, float]:
+    """The baselines, the one that the placement was held against first (docs/formats.md)."""
+    first = slurm_way(placement)
+    return {first: placement.baselines[first], **placement.baselines}
 
 
 def _plan(
@@ -92,7 +98,7 @@ def _plan(
         machine=str(machine.meta.get("digest", "-")),
         solver=placement.solver.replace(" ", "_") if placement else "-",
         cost=placement.cost if placement else float("nan"),
-        baselines=dict(placement.baselines) if placement else {},
+        baselines=_slurm_first(placement) if placement else {},
     )
 
 
