@@ -59,7 +59,7 @@ def write(folder: Path, text: str | bytes) -> str:
 
 def test_plan_is_read(drive: Drive, tmp_path: Path) -> None:
     out = drive("plan", write(tmp_path, PLAN)).stdout.splitlines()
-    assert out[0] == "job 77 ranks 4 cpus 1 place 1 reason cost cost 0.0123 baseline 0.0311 nodes 2"
+    assert out[0] == "job 77 ranks 4 cpus 1 place 1 reason cost cost 0.0123 baseline 0.0456 nodes 2"
     assert out[1:] == ["rank 0 n2 cpus=0-1", "rank 1 n1 cpus=4", "rank 2 n2 cpus=2", "rank 3 n1 cpus=5,7"]
 
 
