@@ -6,6 +6,7 @@
  */
 #define _GNU_SOURCE
 #include "dispatch.h"
+#include "dispatch_optional.h"
 #include "layout.h"
 
 #include <dlfcn.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #define MAX_LIBRARIES 32
 #define MAX_PATH 4096
@@ -58,10 +58,10 @@ static int missing(void)
     return 16;
 }
 
-static const char *base_name(const char *path)
+/* True where a library in the process defines the symbol; no function of the linker is called. */
+void *st_choose(unsigned long number, void *stub)
 {
-    const char *slash = strrchr(path, '/');
-    return slash ? slash + 1 : path;
+    return st_is_loaded(real_names[number]) ? stub : NULL;
 }
 
 static int collect_name(struct dl_phdr_info *info, size_t size, void *data)
@@ -69,8 +69,7 @@ static int collect_name(struct dl_phdr_info *info, size_t size, void *data)
     const char *path = info->dlpi_name;
 
     (void)size, (void)data;
-    if (path && library_count < MAX_LIBRARIES && strlen(path) < MAX_PATH && strcasestr(base_name(path), "mpi") &&
-        !strstr(base_name(path), "slurm_topo"))
+    if (path && library_count < MAX_LIBRARIES && strlen(path) < MAX_PATH && st_is_mpi_library(path))
         strcpy(library_names[library_count++], path);
     return 0;
 }

@@ -1,3 +1,5 @@
+/* The symbols that some MPI libraries lack have a resolver 32 bytes behind their stub: see dispatch_optional.c. */
+
 /*
  * The exported symbols: each jumps through its entry of st_targets and leaves arguments and stack as they are (a
  * forwarding function in C would have to know how many arguments lie on the stack). Until the first call every entry
@@ -6,10 +8,30 @@
 #if defined(__x86_64__)
 
     .text
-#define ST_SYMBOL(number, name, real)                                                                                  \
+    .hidden st_optional_begin
+    .hidden st_optional_end
+    .globl st_optional_begin
+    .globl st_optional_end
+#define STUB(number, name)                                                                                             \
     .globl name; .type name, @function; .p2align 4;                                                                    \
 name: endbr64; movl $number, %r11d; jmpq *(st_targets + 8 * number)(%rip); .size name, . - name;
+
+#define ST_SYMBOL(number, name, real) STUB(number, name)
+#define ST_OPTIONAL(number, name, real)
 #include "dispatch_table.h"
+
+    .p2align 6
+st_optional_begin:
+#define ST_OPTIONAL(number, name, real)                                                                                \
+    .p2align 6;                                                                                                        \
+    STUB(number, name)                                                                                      \
+    .p2align 5;                                                                                                        \
+    endbr64; movl $number, %edi; leaq name##_stub(%rip), %rsi; jmp st_choose;                                          \
+    .set name##_stub, name;
+#undef ST_SYMBOL
+#define ST_SYMBOL(number, name, real)
+#include "dispatch_table.h"
+st_optional_end:
 
     .globl st_first; .hidden st_first; .type st_first, @function; .p2align 4
 st_first:
@@ -37,11 +59,31 @@ st_first:
 #elif defined(__aarch64__)
 
     .text
-#define ST_SYMBOL(number, name, real)                                                                                  \
+    .hidden st_optional_begin
+    .hidden st_optional_end
+    .globl st_optional_begin
+    .globl st_optional_end
+#define STUB(number, name)                                                                                             \
     .globl name; .type name, %function; .p2align 4;                                                                    \
 name: hint 34; mov w16, number; adrp x17, st_targets; add x17, x17, :lo12:st_targets; ldr x17, [x17, x16, lsl 3];      \
     br x17; .size name, . - name;
+
+#define ST_SYMBOL(number, name, real) STUB(number, name)
+#define ST_OPTIONAL(number, name, real)
 #include "dispatch_table.h"
+
+    .p2align 6
+st_optional_begin:
+#define ST_OPTIONAL(number, name, real)                                                                                \
+    .p2align 6;                                                                                                        \
+    STUB(number, name)                                                                                      \
+    .p2align 5;                                                                                                        \
+    hint 34; mov x0, number; adr x1, name##_stub; b st_choose;                                                         \
+    .set name##_stub, name;
+#undef ST_SYMBOL
+#define ST_SYMBOL(number, name, real)
+#include "dispatch_table.h"
+st_optional_end:
 
     .globl st_first; .hidden st_first; .type st_first, %function; .p2align 4
 st_first:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-LINE = re.compile(r"^(\w+)\(([^)]*)\)((?: (?:wait|pre|coll|c|large|special))*) ?(-|st_.*)?$")
+LINE = re.compile(r"^(\w+)\(([^)]*)\)((?: (?:wait|pre|coll|c|large|special|new))*) ?(-|st_.*)?$")
 # Handles that Fortran passes as integers, and how they become C handles.
 HANDLES = {
     "MPI_Comm": "comm",
@@ -86,7 +86,7 @@ def derive(function: Function) -> list[Function]:
             function,
             name=function.name + "_init",
             parameters=(*function.parameters, info, request),
-            flags=base | {"mpix"},
+            flags=base | {"mpix", "new"},
             hook=f"{open_hook}(ST_PERSISTENT, request, {arguments}",
         ),
     ]
@@ -212,10 +212,23 @@ def symbols(functions: list[Function]) -> list[tuple[str, str, str]]:
     return rows
 
 
+def is_optional(exported: str, new: set[str]) -> bool:
+    """Whether some MPI library lacks the symbol: programs may ask for it and do without."""
+    name = exported.lower().removeprefix("mpix_").removeprefix("mpi_")
+    base = name.removesuffix("_").removesuffix("_f08")
+    return exported.startswith("MPIX_") or exported.endswith("_c") or base in new
+
+
 def main(out: Path) -> None:
     """Write both files."""
-    rows = symbols(parse((HERE / "functions.txt").read_text()))
-    table = "".join(f"ST_SYMBOL({i}, {exported}, {real})\n" for i, (exported, real, _) in enumerate(rows))
+    functions = parse((HERE / "functions.txt").read_text())
+    rows = symbols(functions)
+    new = {f.name.lower() for f in functions if "new" in f.flags}
+    lines = ["#ifndef ST_OPTIONAL", "#define ST_OPTIONAL ST_SYMBOL", "#endif"]
+    for i, (exported, real, _) in enumerate(rows):
+        macro = "ST_OPTIONAL" if is_optional(exported, new) else "ST_SYMBOL"
+        lines.append(f"{macro}({i}, {exported}, {real})")
+    table = "\n".join([*lines, "#undef ST_OPTIONAL", ""])
     (out / "dispatch_table.h").write_text(table)
     (out / "wrappers.h").write_text("\n".join(wrapper for _, _, wrapper in rows if wrapper))
 
