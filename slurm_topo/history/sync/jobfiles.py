@@ -97,7 +97,7 @@ def process_job(context: Context, spool: UserSpool, uid: int, files: JobFiles, o
 def _ready(connection: Connection, row: Any, files: JobFiles, now: int) -> list[SpoolFile]:
     """Everything once the job has ended; before that the traces of steps that ended on all their nodes."""
     query = select(steps.c.step, steps.c.nodes).where(steps.c.job_id == row["id"], steps.c.ended.is_not(None))
-    ended: dict[str, int | None] = dict(connection.execute(query).tuples().all())
+    ended: dict[str, int | None] = {row.step: row.nodes for row in connection.execute(query)}
     count: dict[str, int] = {}
     for file in files.traces:
         count[file.step] = count.get(file.step, 0) + 1

@@ -1,0 +1,88 @@
+"""Which jobs are the same program, and what each of its keys is told."""
+
+from __future__ import annotations
+
+
+def numbers(site) -> dict[int, int | None]:
+    site.sync()
+    with site.history() as history:
+        return {run.job: run.program for run in history.runs()}
+
+
+def test_same_script_is_the_same_program(site):
+    site.add_job(1, end=site.now - 300)
+    site.add_job(2, end=site.now - 200)
+    assert numbers(site) == {1: 1, 2: 1}
+
+
+def test_edited_script_with_the_same_name_and_executable(site):
+    site.add_job(1, end=site.now - 300, script=b"srun ./halo 1")
+    site.add_job(2, end=site.now - 200, script=b"srun ./halo 2")
+    assert numbers(site) == {1: 1, 2: 1}
+    assert len(site.advice()) == 4
+
+
+def test_same_name_but_another_executable_is_another_program(site):
+    site.add_job(1, end=site.now - 300, script=b"srun ./halo", executable=b"./halo", name="run")
+    site.add_job(2, end=site.now - 200, script=b"srun ./fft", executable=b"./fft", name="run")
+    assert numbers(site) == {1: 1, 2: 2}
+    shared = {k: v for k, v in site.advice().items() if k.startswith("n")}
+    # The name leads to the program that had it last.
+    assert [a["program"] for a in shared.values()] == ["2"]
+
+
+def test_same_executable_under_another_name_is_the_same_program(site):
+    site.add_job(1, end=site.now - 300, name="first", script=b"#1")
+    site.add_job(2, end=site.now - 200, name="second", script=b"#2")
+    assert numbers(site) == {1: 1, 2: 1}
+
+
+def test_users_have_programs_of_their_own(site):
+    site.add_job(1, end=site.now - 300)
+    site.add_job(2, end=site.now - 200, user="bob", uid=4242)
+    assert numbers(site) == {1: 1, 2: 2}
+
+
+def test_graph_of_a_colleague_serves_the_executable_only(site):
+    keys = site.add_job(1, end=site.now - 300, arm="observe")
+    site.trace(1, keys)
+    bobs = site.add_job(2, end=site.now - 200, user="bob", uid=4242)
+    site.sync()
+    advice = site.advice()
+    loose = keys.split(":")[2]
+    assert bobs.split(":")[2] == loose
+    assert advice[loose]["graph"] == advice[keys.split(":")[0]]["graph"]
+    assert advice[loose]["trace"] == "1"
+    assert "graph" not in advice[bobs.split(":")[0]]
+    assert advice[bobs.split(":")[0]]["trace"] == "1"
+
+
+def test_graph_that_does_not_fit_any_more_is_traced_again(site):
+    keys = site.add_job(1, end=site.now - 300, arm="observe")
+    site.trace(1, keys)
+    site.add_job(2)
+    site.record(2, "stand-down", "ranks")
+    site.sync()
+    exact = site.advice()[keys.split(":")[0]]
+    assert exact["trace"] == "1"
+    assert "graph" in exact
+
+
+def test_forgotten_programs_lose_their_advice(site):
+    site.add_job(1)
+    site.sync()
+    assert site.advice()
+    site.now += 200 * 86400
+    site.sync()
+    assert site.advice() == {}
+
+
+def test_site_that_only_observes_says_so_everywhere(site, make_site):
+    from dataclasses import replace
+
+    site.settings = replace(site.settings, arm="observe", holdout=0.25)
+    site.add_job(1)
+    site.sync()
+    assert {a["arm"] for a in site.advice().values()} == {"observe"}
+    text = (site.folder / "advice" / "site").read_text()
+    assert text == "slurm-topo-advice 1\narm observe\nholdout 0.25\ntrace 1\nend\n"
