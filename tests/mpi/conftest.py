@@ -49,7 +49,17 @@ def program(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
             compiler = compilers[source.suffix]
             if not shutil.which(compiler):
                 pytest.skip(f"{compiler} is not here")
-            command = [compiler, "-O1", "-rdynamic", *options, str(source), "-o", str(target), "-lpthread"]
+            command = [
+                compiler,
+                "-O1",
+                "-rdynamic",
+                *options,
+                str(source),
+                "-o",
+                str(target),
+                "-lpthread",
+                "-lm",
+            ]
             done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
             assert done.returncode == 0, done.stderr
         return target

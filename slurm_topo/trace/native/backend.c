@@ -273,7 +273,7 @@ static int load_functions(void)
         NEED(Win_create_keyval), NEED(Win_set_attr), NEED(Win_get_group), NEED(Group_size),
         NEED(Group_translate_ranks), NEED(Group_free), NEED(Type_size_x), NEED(Op_commutative), NEED(Topo_test),
         NEED(Cartdim_get), NEED(Cart_shift), NEED(Graph_neighbors_count), NEED(Graph_neighbors),
-        NEED(Dist_graph_neighbors_count), NEED(Dist_graph_neighbors), NEED(Query_thread), NEED(Get_library_version),
+        NEED(Dist_graph_neighbors_count), NEED(Dist_graph_neighbors), NEED(Initialized), NEED(Query_thread), NEED(Get_library_version),
 #undef NEED
     };
 
@@ -288,10 +288,15 @@ static int load_functions(void)
 
 static void *const *open_backend(void **real, st_find_fn find)
 {
+    int initialized = 0;
+
     st_real = real;
     find_symbol = find;
     if (load_functions() != 0 || st_abi_open(find) != 0)
         return NULL;
+    /* Another tool in front of this one may have taken MPI_Init for itself. */
+    if (st_mpi.Initialized(&initialized) == MPI_SUCCESS && initialized)
+        begin();
     return wrappers;
 }
 

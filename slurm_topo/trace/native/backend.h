@@ -44,6 +44,7 @@ struct st_mpi {
     int (*Graph_neighbors)(MPI_Comm, int, int, int *);
     int (*Dist_graph_neighbors_count)(MPI_Comm, int *, int *, int *);
     int (*Dist_graph_neighbors)(MPI_Comm, int, int *, int *, int, int *, int *);
+    int (*Initialized)(int *);
     int (*Query_thread)(int *);
     int (*Get_library_version)(char *, int *);
 };
