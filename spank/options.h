@@ -13,6 +13,7 @@ enum st_effect {
 	ST_CPUS,
 	ST_NODES,
 	ST_PER_NODE,
+	ST_CPU_BIND,
 	ST_HINT,
 	ST_THREADS,
 	ST_JOBID,

@@ -18,7 +18,7 @@ static const char *const user_words[] = {
 static const char *const shape_words[] = {
 	"SLURM_HET_SIZE",         "SLURM_OVERCOMMIT",      "SLURM_NO_KILL",          "SLURM_SPREAD_JOB",
 	"SLURM_USE_MIN_NODES",    "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU",   "SLURM_NTASKS_PER_SOCKET",
-	"SLURM_NTASKS_PER_TRES",  "SLURM_GPUS_PER_TASK",   "SLURM_GPUS_PER_SOCKET",  "SLURM_CPUS_PER_GPU",
+	"SLURM_NTASKS_PER_TRES",  "SLURM_GPUS",            "SLURM_GPUS_PER_TASK",   "SLURM_GPUS_PER_SOCKET",  "SLURM_CPUS_PER_GPU",
 	"SLURM_TRES_PER_TASK",
 };
 
@@ -76,6 +76,11 @@ static void apply(struct reading *reading, const struct st_option *option)
 		break;
 	case ST_PER_NODE:
 		read_count(reading, option, &reading->per_node);
+		break;
+	case ST_CPU_BIND:
+		/* To hear of the binding is no wish for another. */
+		if (strcmp(option->value, "verbose") && strcmp(option->value, "v") && strcmp(option->value, "quiet"))
+			stand_down(reading, "user", option->name);
 		break;
 	case ST_HINT:
 		if (strcmp(option->value, "nomultithread"))

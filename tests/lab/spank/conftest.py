@@ -21,7 +21,8 @@ GRAPH = "9f86d081884c7d65"
 USER = "nobody"
 UID = 65534
 
-# Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs. `mode` breaks it.
+# Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs. `pairs`: on both CPUs
+# of node N - 1 - r. The other words of `mode` break it.
 PLACE = r"""#!/bin/sh
 mode=$(cat {folder}/mode)
 echo "$mode" >> {folder}/calls
@@ -45,7 +46,9 @@ count=$(echo "$hosts" | wc -l)
   i=0; for h in $hosts; do echo "node $i $h"; i=$((i+1)); done
   r=0
   while [ $r -lt $n ]; do
-    echo "rank $r $((r % count)) cpus=$((1 - r / count)) mem=0 gpus=-"; r=$((r+1))
+    where="$((r % count)) cpus=$((1 - r / count))"
+    [ "$mode" = pairs ] && where="$((count - 1 - r)) cpus=0-1"
+    echo "rank $r $where mem=0 gpus=-"; r=$((r+1))
   done
   echo "end $n"
 }} > "$plan.new"

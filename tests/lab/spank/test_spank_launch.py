@@ -189,6 +189,22 @@ def test_job_on_fewer_ranks_than_cpus_is_placed(site: Site) -> None:
     assert outcome.ranks == {r: (NODES[r], "1") for r in range(4)}
 
 
+@pytest.mark.parametrize("options", ["", "-c2"])
+def test_several_cpus_a_rank_are_bound_together(site: Site, options: str) -> None:
+    """With and without -c of the step: srun 22.05 does not take the job's by itself."""
+    site.mode("pairs")
+    outcome = site.in_job({"a": step(options)}, "-N4", "-n4", "-c2")["a"]
+    assert outcome.code == 0, outcome.err
+    assert outcome.lines == []
+    assert outcome.ranks == {r: (NODES[3 - r], "0-1") for r in range(4)}
+
+
+def test_openmp_follows_the_placement(site: Site) -> None:
+    site.mode("pairs")
+    outcome = site.in_job({"a": "srun --mpi=none env | grep OMP_"}, "-N4", "-n4", "-c2")["a"]
+    assert set(outcome.out.split()) == {"OMP_NUM_THREADS=2", "OMP_PLACES=cores", "GOMP_CPU_AFFINITY=0-1"}
+
+
 def test_job_without_marks_is_left_alone(site: Site) -> None:
     outcome = site.in_job({"a": step(before="unset ${!SLURM_TOPO_JOB_*};")}, "-N4", "-n8")["a"]
     assert outcome.ranks == BLOCK

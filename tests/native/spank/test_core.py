@@ -180,6 +180,7 @@ def test_wrong_argument_is_named(drive: Drive, word: str) -> None:
         ("-luK0", "-Jname", "--job-name", "-m", "./app"),
         ("-Q", "--mpi=pmix", "--export=ALL,A=1", "--kill-on-bad-exit", "./app"),
         ("--", "-m", "cyclic"),
+        ("--cpu-bind=verbose", "./app"),
         ("--hint=nomultithread", "--threads-per-core=1", "--overlap", "./app"),
         ("--jobid=77", "--ntasks-per-node", "2", "./app"),
         ("--topo=advise", "./app"),
@@ -244,6 +245,7 @@ def test_uncertain_command_line_stands_down(drive: Drive, arguments: tuple[str, 
         ("SLURM_HET_SIZE", "2", "shape"),
         ("SLURM_NTASKS_PER_SOCKET", "2", "shape"),
         ("SLURM_GPUS_PER_TASK", "1", "shape"),
+        ("SLURM_GPUS", "8", "shape"),
     ],
 )
 def test_users_variable_stands_down(drive: Drive, name: str, value: str, kind: str) -> None:
