@@ -8,7 +8,7 @@ from cffi import FFI
 
 CDEF = """
 typedef struct { volatile int32_t stop; double deadline; } st_control;
-typedef struct { int64_t moves; double hot; double cool; uint64_t seed; ...; } st_schedule;
+typedef struct { int64_t moves; double hot; double fall; double rise; uint64_t seed; } st_schedule;
 typedef struct st_instance st_instance;
 bool st_expired(const st_control *control);
 
@@ -19,11 +19,13 @@ st_instance *st_instance_groups(const st_instance *fine, int32_t level, const in
 void st_instance_free(st_instance *instance);
 int32_t st_instance_levels(const st_instance *instance);
 int32_t st_instance_vertices(const st_instance *instance);
+double st_instance_degree(const st_instance *instance);
 double st_instance_cost(const st_instance *instance, const int32_t *core_of);
 int st_instance_expand(const st_instance *fine, int32_t level, const int32_t *old_core_of,
     const int32_t *core_of_group, int32_t *core_of);
-int st_multisect(const st_instance *instance, int32_t tries, int32_t cycles, uint64_t seed,
-    const st_control *control, int32_t *core_of);
+typedef struct { int32_t tries; int32_t deep; int32_t cycles; int32_t join; double taste; uint64_t seed; } st_section_style;
+int st_multisect(const st_instance *instance, const st_section_style *style, const st_control *control,
+    int32_t *core_of);
 int64_t st_descend(const st_instance *instance, const uint8_t *fixed, int32_t sweeps,
     const st_control *control, int32_t *core_of);
 int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_schedule *schedule,

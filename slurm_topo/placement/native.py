@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass
 from types import TracebackType
 from typing import Any
 
@@ -36,6 +37,17 @@ class Control:
         return bool(lib.st_expired(self.pointer))
 
 
+@dataclass(frozen=True)
+class Style:
+    """How a graph is cut along the tree: see ``st_section_style`` in kernel/st_kernel.h."""
+
+    tries: int
+    deep: int
+    cycles: int
+    join: bool
+    taste: float
+
+
 class Instance:
     """A graph on a machine inside the kernel; a context manager that frees it.
 
@@ -49,6 +61,7 @@ class Instance:
         self.pointer = pointer
         self.vertices: int = lib.st_instance_vertices(pointer)
         self.levels: int = lib.st_instance_levels(pointer)
+        self.degree: float = lib.st_instance_degree(pointer)
 
     @classmethod
     def build(cls, graph: CommGraph, machine: Machine, cores: NDArray[np.integer]) -> Instance:
@@ -98,10 +111,11 @@ class Instance:
         """Cost in the kernel's unit: comparable within one instance only."""
         return float(lib.st_instance_cost(self.pointer, _ints(placement)))
 
-    def multisect(self, tries: int, cycles: int, seed: int, control: Control) -> Ints:
-        """Cut the graph along the tree; each cut is the best of `tries`, made better `cycles` times."""
+    def multisect(self, style: Style, seed: int, control: Control) -> Ints:
+        """Cut the graph along the tree."""
+        given = ffi.new("st_section_style *", {**asdict(style), "seed": seed})
         placement = np.empty(self.vertices, dtype=np.int32)
-        _check(lib.st_multisect(self.pointer, tries, cycles, seed, control.pointer, _ints(placement)))
+        _check(lib.st_multisect(self.pointer, given, control.pointer, _ints(placement)))
         return placement
 
     def descend(self, placement: Ints, fixed: NDArray[np.uint8] | None, control: Control) -> int:
@@ -113,12 +127,16 @@ class Instance:
         placement: Ints,
         fixed: NDArray[np.uint8] | None,
         moves: int,
-        heat: tuple[float, float],
+        hot: float,
+        fall: float,
+        rise: float,
         seed: int,
         control: Control,
     ) -> int:
-        """Anneal swaps in place from the first heat to the second; the number of accepted swaps."""
-        schedule = ffi.new("st_schedule *", {"moves": moves, "hot": heat[0], "cool": heat[1], "seed": seed})
+        """Anneal swaps in place (see ``st_schedule`` in kernel/st_kernel.h); the number of accepted swaps."""
+        schedule = ffi.new(
+            "st_schedule *", {"moves": moves, "hot": hot, "fall": fall, "rise": rise, "seed": seed}
+        )
         return _check(lib.st_anneal(self.pointer, _mask(fixed), schedule, control.pointer, _ints(placement)))
 
 

@@ -1,12 +1,62 @@
-"""The search: several starts, refinement of the best, all within a limit of counted work."""
+"""The search: many starts, then annealing at the heat that pays on this graph, within counted work."""
 
 from __future__ import annotations
+
+import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from slurm_topo.model import Ints
-from slurm_topo.placement.native import Control, Instance
+from slurm_topo.placement.native import Control, Instance, Style
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much work a search is worth, and how it is shared out.
+
+    Attributes
+    ----------
+    seconds_at_128, growth : float
+        The work for n ranks is ``seconds_at_128 * (n / 128) ** growth`` seconds of the machine that the work
+        was calibrated on; it is counted, never timed.
+    starts : float
+        Share of the work for multisections.
+    trial : float
+        Share of the work for the first trial of each heat.
+    rounds : int
+        After each round the better half of the heats goes on with more work.
+    """
+
+    seconds_at_128: float
+    growth: float
+    starts: float
+    trial: float
+    rounds: int
+
+    def work(self, ranks: int) -> float:
+        """Work for this number of ranks, in calibrated seconds."""
+        return self.seconds_at_128 * (max(ranks, 16) / 128) ** self.growth
+
+
+LAUNCH = Effort(seconds_at_128=0.05, growth=0.82, starts=0.3, trial=0.07, rounds=1)
+BEST = Effort(seconds_at_128=0.9, growth=0.87, starts=0.15, trial=0.03, rounds=3)
+
+# By what share the cost rises before it is annealed down again: nothing for graphs whose multisection is
+# perfect already (grids), a lot for those without structure.
+HEATS = (0.0, 0.02, 0.1, 0.3)
+COLD, COLD_FALL, WARM_FALL = 0.3, 5.0, 7.0
+
+# Pairs or clusters, one cut or the best of three, and the taste for edges of some weights.
+STYLES = (
+    Style(tries=3, deep=64, cycles=0, join=True, taste=0.0),
+    Style(tries=1, deep=64, cycles=0, join=False, taste=0.0),
+    Style(tries=3, deep=64, cycles=0, join=True, taste=1.0),
+    Style(tries=3, deep=64, cycles=1, join=True, taste=0.0),
+    Style(tries=1, deep=64, cycles=0, join=True, taste=3.0),
+    Style(tries=3, deep=64, cycles=0, join=False, taste=0.0),
+)
 
 
 class Search:
@@ -28,58 +78,88 @@ class Search:
         self.instance = instance
         self.control = control
         self.fixed = fixed
-        self.best: Ints | None = None
-        self.best_cost = float("inf")
+        self.best = np.empty(0, dtype=np.int32)
+        self.best_cost = math.inf
         self.best_name = ""
-        self._seeds = np.random.SeedSequence(seed)
+        self._random = np.random.SeedSequence(seed)
         self._draws = 0
 
-    def offer(self, placement: Ints, name: str) -> bool:
-        """Keep the placement if it is the best so far."""
+    def offer(self, placement: Ints, name: str) -> float:
+        """Keep the placement if it is the best so far; its cost."""
         cost = self.instance.cost(placement)
-        if self.best is not None and cost >= self.best_cost:
-            return False
-        self.best, self.best_cost, self.best_name = placement.copy(), cost, name
-        return True
+        if cost < self.best_cost:
+            self.best, self.best_cost, self.best_name = placement.copy(), cost, name
+        return cost
 
-    def seed(self) -> int:
-        """The next seed for a call of the kernel."""
-        self._draws += 1
-        return int(self._seeds.generate_state(self._draws, np.uint64)[-1])
-
-    def launch(self) -> None:
-        """A good placement at once."""
-        self._starts(count=4)
-        self._polish(moves=100 * self.instance.vertices)
-
-    def thorough(self) -> None:
-        """The best placement that the effort ``best`` is worth."""
-        self._starts(count=20)
-        self._polish(moves=5000 * self.instance.vertices)
-
-    def _starts(self, count: int) -> None:
-        for _ in range(count):
+    def run(self, effort: Effort, ranks: int) -> None:
+        """Spend the work of `effort`."""
+        work = effort.work(ranks)
+        self._starts(work * effort.starts)
+        left = work * (1 - effort.starts)
+        heats, share = list(HEATS), work * effort.trial
+        for _ in range(effort.rounds):
+            results = [(self._anneal(heat, share), heat) for heat in heats]
+            left -= share * len(heats)
             if self.control.expired():
                 return
-            placement = self.instance.multisect(1, 0, self.seed(), self.control)
+            heats = [heat for _, heat in sorted(results)[: (len(heats) + 1) // 2]]
+            share *= 3
+            if share * len(heats) > left / 2:
+                break
+        self._anneal(heats[0], left * 0.8)
+        self._anneal(0.0, left * 0.2)
+
+    def _starts(self, work: float) -> None:
+        """Multisections of all styles while the work lasts, at least one."""
+        spent, turn = 0.0, 0
+        while turn == 0 or (spent < work and not self.control.expired()):
+            style = STYLES[turn % len(STYLES)]
+            if turn and spent + self.multisection_work(style) > work:
+                break
+            placement = self.instance.multisect(style, self._seed(), self.control)
             self._respect_fixed(placement)
             self.instance.descend(placement, self.fixed, self.control)
             self.offer(placement, "multisection+swap")
+            spent += self.multisection_work(style)
+            turn += 1
 
-    def _polish(self, moves: int) -> None:
-        assert self.best is not None
+    def _anneal(self, rise: float, work: float) -> float:
+        """Anneal the best placement; the cost that this reached."""
         placement = self.best.copy()
-        self.instance.anneal(placement, self.fixed, moves, (0.3, 0.05), self.seed(), self.control)
+        moves = int(work / self.move_work())
+        fall = WARM_FALL if rise else COLD_FALL
+        name = self.best_name.removesuffix("+anneal") + "+anneal"
+        self.instance.anneal(placement, self.fixed, moves, COLD, fall, rise, self._seed(), self.control)
         self.instance.descend(placement, self.fixed, self.control)
-        self.offer(placement, self.best_name + "+anneal")
+        return self.offer(placement, name)
+
+    def move_work(self) -> float:
+        """Calibrated seconds of one proposal."""
+        return 35e-9 + 4.5e-9 * self.instance.degree
+
+    def multisection_work(self, style: Style) -> float:
+        """Calibrated seconds of one multisection."""
+        depth = max(1.0, math.log2(self.instance.vertices / 8))
+        return (
+            60e-9
+            * self.instance.vertices
+            * (self.instance.degree + 8)
+            * depth
+            * (1 + 0.6 * (style.tries - 1))
+        )
+
+    def _seed(self) -> int:
+        self._draws += 1
+        return int(self._random.generate_state(self._draws, np.uint64)[-1])
 
     def _respect_fixed(self, placement: Ints) -> None:
         """Bring fixed vertices back to the cores that the first start gives them."""
-        if self.fixed is None or self.best is None:
+        if self.fixed is None:
             return
         at = np.empty_like(placement)
         at[placement] = np.arange(placement.size, dtype=np.int32)
         for vertex in np.flatnonzero(self.fixed):
-            core, other = self.best[vertex], at[self.best[vertex]]
-            placement[other], at[placement[vertex]] = placement[vertex], other
+            core, left = self.best[vertex], placement[vertex]
+            other = at[core]
+            placement[other], at[left] = left, other
             placement[vertex], at[core] = core, vertex

@@ -15,11 +15,11 @@ from slurm_topo.model import CommGraph, Ints, Machine, Placement
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cost import check_placement, cost
 from slurm_topo.placement.native import Control, Instance
-from slurm_topo.placement.search import Search
-from slurm_topo.placement.select import select_cores
+from slurm_topo.placement.search import BEST, LAUNCH, Search
+from slurm_topo.placement.cores import select_cores
 
 Effort = Literal["launch", "best"]
-EFFORTS = ("launch", "best")
+EFFORTS = {"launch": LAUNCH, "best": BEST}
 
 
 def place(
@@ -152,8 +152,7 @@ def _search(
             local = index[starts[name]]
             if (local >= 0).all():
                 search.offer(_with_free_cores(local, cores.size), name)
-        _run(search, effort, control)
-        assert search.best is not None
+        _run(search, effort, graph.ranks, control)
         return cores[search.best[: graph.ranks]].astype(np.int32), search.best_name
 
 
@@ -164,13 +163,13 @@ def _with_free_cores(local: Ints, cores: int) -> Ints:
     return np.concatenate([local, np.flatnonzero(free).astype(np.int32)])
 
 
-def _run(search: Search, effort: Effort, control: Control) -> None:
+def _run(search: Search, effort: Effort, ranks: int, control: Control) -> None:
     """Search in a thread: the kernel does not hold the interpreter, so that signals are handled here."""
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
-            search.launch() if effort == "launch" else search.thorough()
+            search.run(EFFORTS[effort], ranks)
         except BaseException as error:  # carried over to the caller's thread
             failures.append(error)
 

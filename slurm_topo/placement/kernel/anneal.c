@@ -13,6 +13,8 @@
 
 enum { LOGARITHMS = 4096, CLOCK_EVERY = 4096 };
 
+static const double HEATING = 1.15;
+
 typedef struct {
 	st_layout layout;
 	const st_control *control;
@@ -22,6 +24,7 @@ typedef struct {
 	st_random random;
 	double temperature[ST_CODE_BITS + 1]; /* by bit, at heat 1 */
 	double logarithm[LOGARITHMS];         /* -log of evenly spread numbers in (0, 1) */
+	double cost;
 } st_annealer;
 
 static int open_annealer(st_annealer *annealer, const st_instance *instance, const uint8_t *fixed, uint64_t seed,
@@ -93,6 +96,7 @@ static inline __attribute__((always_inline)) int64_t run(st_annealer *annealer, 
 				continue;
 		}
 		st_swap(layout, u, w);
+		annealer->cost += change;
 		accepted++;
 	}
 	return accepted;
@@ -108,6 +112,29 @@ ST_CLONES static int64_t run_two(st_annealer *annealer, int64_t moves, double he
 	return run(annealer, moves, heat, true);
 }
 
+static int64_t run_some(st_annealer *annealer, int64_t moves, double heat)
+{
+	return annealer->layout.instance->graph.message ? run_two(annealer, moves, heat)
+							: run_one(annealer, moves, heat);
+}
+
+/* Raise the temperature until the cost has risen by the share that the schedule names; half the moves at most. */
+static int64_t heat_up(st_annealer *annealer, const st_schedule *schedule, double *hot, int64_t *left)
+{
+	int64_t step = 8 * (int64_t)annealer->active_count, accepted = 0, least = schedule->moves / 2;
+	double limit = annealer->cost * (1 + schedule->rise);
+
+	if (schedule->rise <= 0)
+		return 0;
+	while (annealer->cost < limit && *left - step > least && !st_expired(annealer->control)) {
+		accepted += run_some(annealer, step, *hot);
+		*left -= step;
+		if (annealer->cost < limit)
+			*hot *= HEATING;
+	}
+	return accepted;
+}
+
 int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_schedule *schedule,
 		  const st_control *control, int32_t *core_of)
 {
@@ -119,13 +146,15 @@ int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_sc
 	accepted = 0;
 	if (!annealer.active_count || instance->tree.levels < 2)
 		goto out;
-	int64_t steps = (schedule->moves + CLOCK_EVERY - 1) / CLOCK_EVERY;
-	double ratio = schedule->hot > 0 ? schedule->cool / schedule->hot : 1;
-	for (int64_t step = 0; step < steps && !st_expired(control); step++) {
-		double heat = schedule->hot * pow(ratio, (double)step / (double)steps);
-		accepted += instance->graph.message ? run_two(&annealer, CLOCK_EVERY, heat)
-						    : run_one(&annealer, CLOCK_EVERY, heat);
-	}
+	annealer.cost = st_instance_cost(instance, core_of);
+	double hot = schedule->hot;
+	int64_t left = schedule->moves;
+	accepted += heat_up(&annealer, schedule, &hot, &left);
+	/* Steps of equal length: the clock is read, and the temperature falls, between them. */
+	int64_t steps = left / CLOCK_EVERY + 1;
+	for (int64_t step = 0; step < steps && !st_expired(control); step++)
+		accepted += run_some(&annealer, left / steps,
+				     hot * pow(schedule->fall, -((double)step + 0.5) / (double)steps));
 	st_layout_store(&annealer.layout, core_of);
 out:
 	free(annealer.active);

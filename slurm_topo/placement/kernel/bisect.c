@@ -1,4 +1,5 @@
 /* Multilevel bisection with exact sizes: matching, greedy growth, Fiduccia-Mattheyses with heaps. */
+#include <math.h>
 #include <string.h>
 
 #include "st_internal.h"
@@ -218,9 +219,67 @@ static void shuffle(int32_t *order, int32_t n, st_random *random)
 	}
 }
 
+/* What the edges of one weight are worth to a coarsening: 1 without taste. */
+static double liking(float weight, const st_section_style *style, uint64_t flavour)
+{
+	uint32_t bits;
+
+	if (style->taste <= 0)
+		return 1;
+	memcpy(&bits, &weight, sizeof(bits));
+	/* Weights within some per cent of one another are one kind. */
+	st_random draw = {flavour ^ ((uint64_t)(bits >> 19) * 0x9e3779b97f4a7c15u)};
+	return exp2(style->taste * ((double)(st_next(&draw) >> 11) * 0x1p-52 - 1));
+}
+
+/*
+ * Clusters by first choice: each vertex joins its best neighbour, alone or in a cluster that has room. Vertices of
+ * different sides stay apart when `side` is given.
+ */
+static int32_t join(const st_cut_graph *graph, int32_t limit, const uint8_t *side, const int32_t *order,
+		    const st_section_style *style, uint64_t flavour, int32_t *load, int32_t *coarse_of)
+{
+	int32_t count = 0, left = graph->n, enough = graph->n * 2 / 5;
+
+	for (int32_t v = 0; v < graph->n; v++)
+		coarse_of[v] = -1;
+	for (int32_t k = 0; k < graph->n; k++) {
+		int32_t v = order[k], partner = -1;
+		double best = 0;
+		if (coarse_of[v] >= 0)
+			continue;
+		for (int64_t i = graph->row[v]; i < graph->row[v + 1] && left > enough; i++) {
+			int32_t u = graph->to[i];
+			int32_t there = coarse_of[u] >= 0 ? load[coarse_of[u]] : graph->load[u];
+			if (there + graph->load[v] > limit || (side && side[u] != side[v]))
+				continue;
+			double rating = graph->weight[i] * liking(graph->weight[i], style, flavour) / (double)there;
+			if (rating > best) {
+				best = rating;
+				partner = u;
+			}
+		}
+		if (partner >= 0 && coarse_of[partner] >= 0) {
+			coarse_of[v] = coarse_of[partner];
+			load[coarse_of[v]] += graph->load[v];
+			left--;
+			continue;
+		}
+		load[count] = graph->load[v];
+		coarse_of[v] = count;
+		if (partner >= 0) {
+			coarse_of[partner] = count;
+			load[count] += graph->load[partner];
+			left--;
+		}
+		count++;
+	}
+	return count;
+}
+
 /* Heavy edges first; vertices of different sides are never matched when `side` is given. */
 static int32_t match(const st_cut_graph *graph, int32_t limit, const uint8_t *side, const int32_t *order,
-		     int32_t *coarse_of)
+		     const st_section_style *style, uint64_t flavour, int32_t *coarse_of)
 {
 	int32_t count = 0, lonely[2] = {-1, -1};
 
@@ -236,7 +295,8 @@ static int32_t match(const st_cut_graph *graph, int32_t limit, const uint8_t *si
 			if (coarse_of[u] >= 0 || graph->load[u] + graph->load[v] > limit ||
 			    (side && side[u] != side[v]))
 				continue;
-			double rating = graph->weight[i] / (double)graph->load[u];
+			double rating =
+				graph->weight[i] * liking(graph->weight[i], style, flavour) / (double)graph->load[u];
 			if (rating > best) {
 				best = rating;
 				partner = u;
@@ -442,8 +502,8 @@ static int cut_small(st_arena *arena, const st_cut_graph *graph, int64_t target,
 }
 
 /* With `keep` the side that is given is coarsened along and made better, never worse. */
-static int multilevel(st_arena *arena, const st_cut_graph *graph, int64_t target, bool keep, st_random *random,
-		      uint8_t *side, double *cut)
+static int multilevel(st_arena *arena, const st_cut_graph *graph, int64_t target, bool keep,
+		      const st_section_style *style, uint64_t flavour, st_random *random, uint8_t *side, double *cut)
 {
 	st_mark mark = st_arena_mark(arena);
 	st_cut_graph coarse;
@@ -457,7 +517,14 @@ static int multilevel(st_arena *arena, const st_cut_graph *graph, int64_t target
 	if (!coarse_of || !order)
 		return -1;
 	shuffle(order, graph->n, random);
-	coarse.n = match(graph, limit, keep ? side : NULL, order, coarse_of);
+	if (style->join) {
+		int32_t *load = st_take(arena, (size_t)graph->n, sizeof(*load));
+		if (!load)
+			return -1;
+		coarse.n = join(graph, limit, keep ? side : NULL, order, style, flavour, load, coarse_of);
+	} else {
+		coarse.n = match(graph, limit, keep ? side : NULL, order, style, flavour, coarse_of);
+	}
 	if (coarse.n > graph->n * 2 / 3) {
 		coarse.n = match_leaves(arena, graph, limit, keep ? side : NULL, order, coarse_of, coarse.n);
 		if (coarse.n < 0)
@@ -474,7 +541,7 @@ static int multilevel(st_arena *arena, const st_cut_graph *graph, int64_t target
 	if (keep)
 		for (int32_t v = 0; v < graph->n; v++)
 			coarse_side[coarse_of[v]] = side[v];
-	if (multilevel(arena, &coarse, target, keep, random, coarse_side, cut))
+	if (multilevel(arena, &coarse, target, keep, style, flavour, random, coarse_side, cut))
 		return -1;
 	for (int32_t v = 0; v < graph->n; v++)
 		side[v] = coarse_side[coarse_of[v]];
@@ -509,7 +576,7 @@ static void repair(const st_cut_graph *graph, int64_t target, uint8_t *side)
 	}
 }
 
-int st_bisect(st_arena *arena, const st_cut_graph *graph, int64_t target, int32_t tries, int32_t cycles,
+int st_bisect(st_arena *arena, const st_cut_graph *graph, int64_t target, const st_section_style *style,
 	      st_random *random, const st_control *control, uint8_t *side)
 {
 	st_mark mark = st_arena_mark(arena);
@@ -518,13 +585,14 @@ int st_bisect(st_arena *arena, const st_cut_graph *graph, int64_t target, int32_
 
 	if (!trial)
 		return -1;
-	for (int32_t t = 0; t < tries; t++) {
+	for (int32_t t = 0; t < style->tries; t++) {
 		if (t > 0 && st_expired(control))
 			break;
-		if (multilevel(arena, graph, target, false, random, trial, &cut))
+		uint64_t flavour = st_next(random);
+		if (multilevel(arena, graph, target, false, style, flavour, random, trial, &cut))
 			return -1;
-		for (int32_t c = 0; c < cycles && cut > 0; c++)
-			if (multilevel(arena, graph, target, true, random, trial, &cut))
+		for (int32_t c = 0; c < style->cycles && cut > 0; c++)
+			if (multilevel(arena, graph, target, true, style, st_next(random), random, trial, &cut))
 				return -1;
 		if (best < 0 || cut < best) {
 			best = cut;

@@ -40,6 +40,16 @@ int32_t st_instance_vertices(const st_instance *instance)
 	return instance->graph.vertices;
 }
 
+double st_instance_degree(const st_instance *instance)
+{
+	const int64_t *row = instance->graph.row;
+	int32_t n = instance->graph.vertices, joined = 0;
+
+	for (int32_t v = 0; v < n; v++)
+		joined += row[v] < row[v + 1];
+	return joined ? (double)row[n] / joined : 0;
+}
+
 double st_instance_cost(const st_instance *instance, const int32_t *core_of)
 {
 	const st_graph *graph = &instance->graph;

@@ -9,8 +9,7 @@ typedef struct {
 	const st_control *control;
 	st_arena arena;
 	st_random random;
-	int32_t tries;
-	int32_t cycles;
+	const st_section_style *style;
 	int32_t *local;  /* vertex -> its number in the part at hand */
 	int32_t *vertex; /* the vertices in the order of their slots */
 	uint8_t *side;
@@ -78,10 +77,15 @@ static int split(st_section *section, int32_t first, int32_t last, int32_t targe
 	st_mark mark = st_arena_mark(&section->arena);
 	st_cut_graph part;
 	int32_t left = first, right = first + target;
+	st_section_style style = *section->style;
+
+	/* Swaps repair small parts better than large ones. */
+	if ((int64_t)(last - first) * style.deep < section->instance->graph.vertices)
+		style.tries = 1;
 
 	if (extract(section, first, last, level, &part) ||
-	    st_bisect(&section->arena, &part, target, section->tries, section->cycles, &section->random,
-		      section->control, section->side))
+	    st_bisect(&section->arena, &part, target, &style, &section->random, section->control,
+		      section->side))
 		return -1;
 	for (int32_t k = first; k < last; k++)
 		section->spare[section->side[k - first] ? right++ : left++] = section->vertex[k];
@@ -119,13 +123,13 @@ static int section_children(st_section *section, int32_t level, int32_t a, int32
 	return section_children(section, level, a, middle) || section_children(section, level, middle, b) ? -1 : 0;
 }
 
-int st_multisect(const st_instance *instance, int32_t tries, int32_t cycles, uint64_t seed, const st_control *control,
+int st_multisect(const st_instance *instance, const st_section_style *style, const st_control *control,
 		 int32_t *core_of)
 {
 	const st_tree *tree = &instance->tree;
 	size_t n = (size_t)instance->graph.vertices;
 	st_section section = {
-		.instance = instance, .control = control, .tries = tries, .cycles = cycles, .random = {seed}};
+		.instance = instance, .control = control, .style = style, .random = {style->seed}};
 	int rv = -1;
 
 	section.local = calloc(n, sizeof(int32_t));

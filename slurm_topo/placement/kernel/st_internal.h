@@ -111,7 +111,7 @@ typedef struct {
  * Cut `graph` in two: side[v] becomes 0 or 1 with exactly `target` of the load on side 0 (loads of 1 allow that).
  * Returns 0, or -1 when memory is short.
  */
-int st_bisect(st_arena *arena, const st_cut_graph *graph, int64_t target, int32_t tries, int32_t cycles,
+int st_bisect(st_arena *arena, const st_cut_graph *graph, int64_t target, const st_section_style *style,
 	      st_random *random, const st_control *control, uint8_t *side);
 
 #endif

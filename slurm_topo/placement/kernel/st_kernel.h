@@ -16,11 +16,15 @@ bool st_expired(const st_control *control);
 
 typedef struct st_instance st_instance;
 
-/* Annealing of swaps. `hot` and `cool` are temperatures in units of a typical edge at the level of the swap. */
+/*
+ * Annealing of swaps, from `hot` to `hot / fall`: temperatures in units of a typical edge at the level of the swap.
+ * With `rise` > 0 the placement is first heated, from `hot` on, until its cost is (1 + rise) times as high.
+ */
 typedef struct {
 	int64_t moves;
 	double hot;
-	double cool;
+	double fall;
+	double rise;
 	uint64_t seed;
 } st_schedule;
 
@@ -40,14 +44,29 @@ st_instance *st_instance_groups(const st_instance *fine, int32_t level, const in
 void st_instance_free(st_instance *instance);
 int32_t st_instance_levels(const st_instance *instance);
 int32_t st_instance_vertices(const st_instance *instance);
+/* Mean number of neighbours of the vertices that have any. */
+double st_instance_degree(const st_instance *instance);
 double st_instance_cost(const st_instance *instance, const int32_t *core_of);
 
 /* Write a placement of a coarse instance back: the vertices of each group move to the core range of its new place. */
 int st_instance_expand(const st_instance *fine, int32_t level, const int32_t *old_core_of,
 		       const int32_t *core_of_group, int32_t *core_of);
 
+/*
+ * How a graph is coarsened before it is cut: in pairs or in clusters (`join`), and whether edges of some weights are
+ * preferred at random (`taste`, in powers of two; graphs with few distinct weights have structure in them).
+ */
+typedef struct {
+	int32_t tries;  /* cuts to choose from, for parts of at least 1 / `deep` of the whole; 1 for smaller ones */
+	int32_t deep;
+	int32_t cycles; /* improvements of each */
+	int32_t join;
+	double taste;
+	uint64_t seed;
+} st_section_style;
+
 /* Recursive multisection along the tree into core_of (all vertices). 0, or -1 when memory is short. */
-int st_multisect(const st_instance *instance, int32_t tries, int32_t cycles, uint64_t seed, const st_control *control,
+int st_multisect(const st_instance *instance, const st_section_style *style, const st_control *control,
 		 int32_t *core_of);
 /* Swap vertices while that lowers the cost; returns the number of swaps or -1. */
 int64_t st_descend(const st_instance *instance, const uint8_t *fixed, int32_t sweeps, const st_control *control,
