@@ -58,7 +58,7 @@ end
 
 -- A job submitted from within a marked one carries the marks of that one: they must not count.
 local function clear_inherited(environment)
-  if environment == nil then
+  if not environment then
     return
   end
   for i = 1, #MARKS do
@@ -69,7 +69,7 @@ local function clear_inherited(environment)
 end
 
 local function leave_alone(job_desc, environment, reason)
-  if environment ~= nil then
+  if environment then
     environment[PREFIX .. "ARM"] = "off"
   end
   job_fields.append_comment(job_desc, "slurm-topo:1 arm=off reason=" .. reason)
@@ -77,7 +77,7 @@ end
 
 -- Everything that is written to a job that takes part.
 local function mark(job_desc, environment, marks, reason)
-  if environment ~= nil then
+  if environment then
     for i = 1, #MARKS do
       if marks[MARKS[i]] then
         environment[PREFIX .. MARKS[i]] = marks[MARKS[i]]
@@ -121,7 +121,8 @@ local function draw(found, site, user_arm, joined)
 end
 
 local function process(job_desc, submit_uid)
-  local environment = job_desc.environment
+  -- srun and salloc have no environment at submission; slurmctld logs an error for each look at it.
+  local environment = job_desc.script and job_desc.environment
   clear_inherited(environment)
   if exists(kill_switch) then
     return

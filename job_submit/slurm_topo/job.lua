@@ -80,7 +80,7 @@ end
 
 -- A variable of the job's environment, nil where it has none (srun, salloc) or is empty.
 function M.variable(environment, name)
-  if environment == nil then
+  if not environment then
     return nil
   end
   return text(environment[name])

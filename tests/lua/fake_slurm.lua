@@ -49,7 +49,11 @@ function fake.job(values, environment)
         error("unrecognized attribute: " .. tostring(name), 2)
       end
       if name == "environment" then
-        return env_proxy
+        -- As Slurm 22.05: it is there for every job, and an error in the log for one without a script.
+        return env_proxy or setmetatable({}, {
+          __index = function() error("job_desc->environment only accessible for batch jobs") end,
+          __newindex = function() error("job_desc->environment only accessible for batch jobs") end,
+        })
       end
       return values[name]
     end,

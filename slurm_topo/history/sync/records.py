@@ -102,7 +102,7 @@ def _store_decision(
     if plan:
         cost = cost if cost is not None else values.number(plan.cost)
         baseline_name = _cheapest(plan)
-        if baseline is None and baseline_name:
+        if baseline_name:
             baseline = plan.baselines[baseline_name]
     connection.execute(
         decisions.insert().values(
