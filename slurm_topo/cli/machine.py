@@ -48,6 +48,45 @@ def show(source: str | None, synthetic: str | None, links: str | None, affinity:
         click.echo("\nPaths (kind:GB/s, one direction)\n" + affinity_table(find_affinity(topology, matrix)))
 
 
+@machine.command("import")
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("-o", "--output", default="", metavar="OUT", help="Write JSON there instead of printing.")
+@click.option(
+    "--hwloc", default="", metavar="XML", help="Hardware of the nodes (or of the node with the GPUs)."
+)
+@click.option(
+    "--synthetic", default="", metavar="S", help="Hardware of the nodes as a hwloc synthetic string."
+)
+@click.option("--topology", default="", metavar="NAME", help="Which topology of a topology.yaml.")
+@click.option("--name", default="", metavar="CLUSTER", help="Slurm's name of the cluster.")
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def import_(**options: Any) -> None:
+    """Make a cluster description, or the encoding of a node, from the output of other tools.
+
+    Known are: scontrol show node, topology.conf, topology.yaml, scontrol show topology, ibnetdiscover,
+    hwloc XML (named after its node), nvidia-smi topo -m | topo -p2p | nvlink -s | -L, rocm-smi --showtopo.
+    A file named - is standard input.
+    """
+    from slurm_topo.cli.machine_import import ImportOptions, run_import
+
+    run_import(ImportOptions(**options))
+
+
+@machine.command()
+@click.option("-o", "--output", default="", metavar="OUT", help="Write there instead of to standard output.")
+@click.option(
+    "--compare", default="", metavar="XML", help="Say what changed since this capture; exit 1 if anything."
+)
+@click.pass_context
+def capture(ctx: click.Context, output: str, compare: str) -> None:
+    """Write this machine as hwloc XML, devices included; beside it what the GPU driver says of its links."""
+    from slurm_topo.cli.machine_capture import capture_machine, compare_machine
+
+    if compare:
+        ctx.exit(compare_machine(compare))
+    capture_machine(output)
+
+
 def _is_cluster(source: str) -> bool:
     from slurm_topo.machine.read import kind_of
 

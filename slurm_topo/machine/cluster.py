@@ -24,6 +24,8 @@ class ClassEntry:
         Cores and groups.
     hwloc, sha256 : str
         Path of the hwloc XML (as written, relative to the description) and the digest of its bytes; or empty.
+    hardware : str
+        Digest of what the XML says of the hardware, without names and serial numbers; or empty.
     synthetic : str
         hwloc synthetic string; or empty.
     counts : tuple of int or None
@@ -33,6 +35,7 @@ class ClassEntry:
     shape: NodeClass
     hwloc: str = ""
     sha256: str = ""
+    hardware: str = ""
     synthetic: str = ""
     counts: tuple[int, int, int] | None = None
 
@@ -173,15 +176,20 @@ def build_cluster(
     """
     classes: dict[str, ClassEntry] = {}
     class_of: dict[str, str] = {}
+    # Class by what was given, and by the hardware that it turned out to be.
     known: dict[tuple[object, ...], str] = {}
     for node in nodes:
         if node.name in class_of:
             raise MachineError(f"node {node.name}: described twice; remove one of the two")
-        key = _key(node)
-        if key not in known:
-            known[key] = f"class{len(known) + 1}"
-            classes[known[key]] = _entry(node)
-        class_of[node.name] = known[key]
+        given = _key(node)
+        if given not in known:
+            entry = _entry(node)
+            hardware = ("hardware", entry.hardware) if entry.hardware else given
+            if hardware not in known:
+                known[hardware] = f"class{len(classes) + 1}"
+                classes[known[hardware]] = entry
+            known[given] = known[hardware]
+        class_of[node.name] = known[given]
     kept = [Switch(s.name, tuple(n for n in s.nodes if n in class_of), s.switches) for s in switches]
     return Cluster(name, classes, class_of, Fabric(kept), tuple(levels))
 
@@ -211,11 +219,12 @@ def hwloc_entry(written: str, path: str | Path) -> ClassEntry:
     """The class of nodes of a hwloc XML file; ``written`` is the path that the description keeps."""
     # Imported here: a launch that needs no XML must not load libhwloc.
     from slurm_topo.hwloc import reader
+    from slurm_topo.machine.hardware import hardware_digest
     from slurm_topo.machine.local import node_class
 
     topology = reader.load_xml(path)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return ClassEntry(node_class(topology), hwloc=written, sha256=digest)
+    return ClassEntry(node_class(topology), written, digest, hardware_digest(topology))
 
 
 def synthetic_entry(description: str) -> ClassEntry:

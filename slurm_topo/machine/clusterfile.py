@@ -27,6 +27,7 @@ _TOP = ("format", "version", "name", "classes", "nodes", "switches", "levels", "
 _CLASS = (
     "hwloc",
     "sha256",
+    "hardware",
     "synthetic",
     "sockets",
     "cores_per_socket",
@@ -143,7 +144,8 @@ def _hwloc_class(entry: Mapping[str, Any], what: str, folder: Path) -> ClassEntr
     if "resolved" in entry:
         digest = _string(entry, "sha256", what)
         if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() == digest:
-            return ClassEntry(_resolved(entry["resolved"], what), hwloc=written, sha256=digest)
+            hardware = _string(entry, "hardware", what, "")
+            return ClassEntry(_resolved(entry["resolved"], what), written, digest, hardware)
     return hwloc_entry(written, path)
 
 
@@ -287,7 +289,8 @@ def _class_json(entry: ClassEntry) -> dict[str, Any]:
     }
     if entry.synthetic:
         return {"synthetic": entry.synthetic, "resolved": resolved}
-    return {"hwloc": entry.hwloc, "sha256": entry.sha256, "resolved": resolved}
+    given = {"hwloc": entry.hwloc, "sha256": entry.sha256, "hardware": entry.hardware}
+    return {**given, "resolved": resolved}
 
 
 def _node_runs(nodes: Mapping[str, str]) -> list[dict[str, str]]:

@@ -56,7 +56,7 @@ def cluster_summary(cluster: Cluster) -> dict[str, Any]:
 def cluster_table(cluster: Cluster) -> str:
     """The cluster as text: a headline, classes, the tree of switches, the costs."""
     summary = cluster_summary(cluster)
-    title = cluster.name or cluster.source
+    title = cluster.name or cluster.source or "cluster"
     counted = ", ".join(
         f"{summary[key]} {word}{'' if summary[key] == 1 else plural}"
         for key, word, plural in (

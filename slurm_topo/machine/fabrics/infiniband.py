@@ -120,10 +120,9 @@ def _names(switches: Mapping[str, _Device]) -> dict[str, str]:
 def _rails(hosts: Mapping[str, set[str]]) -> dict[frozenset[str], list[str]]:
     """Hosts by their set of leaves; a host that misses some cables joins a group that has all of its own."""
     groups: dict[frozenset[str], list[str]] = defaultdict(list)
-    for host, leaves in hosts.items():
-        groups[frozenset(leaves)].append(host)
-    ordered: list[frozenset[str]] = sorted(groups, key=lambda own: len(own))
-    for leaves in ordered:
+    for host, own in hosts.items():
+        groups[frozenset(own)].append(host)
+    for leaves in sorted(groups, key=len):
         wider = [other for other in groups if leaves < other]
         if wider:
             wider.sort(key=lambda other: (len(groups[other]), sorted(other)))
