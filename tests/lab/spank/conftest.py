@@ -21,8 +21,8 @@ GRAPH = "9f86d081884c7d65"
 USER = "nobody"
 UID = 65534
 
-# Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs. `pairs`: on both CPUs
-# of node N - 1 - r. The other words of `mode` break it.
+# Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs. `pairs`: on both
+# CPUs of node N - 1 - r. The other words of `mode` break it.
 PLACE = r"""#!/bin/sh
 mode=$(cat {folder}/mode)
 echo "$mode" >> {folder}/calls
