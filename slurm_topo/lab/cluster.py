@@ -188,15 +188,17 @@ class Lab:
             Directory to run in; None: the current one.
         """
         keeper = self.running()
-        inner = list(command)
+        # The command ends with the nsenter around it: a time-out kills only that.
+        inner = ["setpriv", "--pdeathsig=TERM"]
         if user:
             account = account_of(user)
-            home = [f"HOME={account.pw_dir}", f"USER={user}", f"LOGNAME={user}"]
-            ids = [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
-            inner = ["setpriv", *ids, "--", "env", *home, *inner]
-        # Entering a mount namespace leads to its root directory. The command ends with the nsenter around it.
-        change = 'cd "$1" 2>/dev/null || cd /; shift; exec setpriv --pdeathsig TERM -- "$@"'
-        return self._enter(keeper, ["sh", "-c", change, "sh", cwd or os.getcwd(), *inner])
+            inner += [f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--init-groups"]
+            inner += ["--", "env", f"HOME={account.pw_dir}", f"USER={user}", f"LOGNAME={user}"]
+        else:
+            inner.append("--")
+        # Entering a mount namespace leads to its root directory.
+        change = 'cd "$1" 2>/dev/null || cd /; shift; exec "$@"'
+        return self._enter(keeper, ["sh", "-c", change, "sh", cwd or os.getcwd(), *inner, *command])
 
     def run(
         self,
@@ -222,7 +224,14 @@ class Lab:
         )
 
     def down(self, say: Say = lambda text: None, purge: bool = False) -> bool:
-        """Take the lab down; returns False when it did not run. `purge` deletes the folder, too.
+        """Take the lab down; returns False when it did not run.
+
+        Parameters
+        ----------
+        say
+            Told what is being done.
+        purge
+            Delete the folder, too; jobs and daemons are then just killed.
 
         Raises
         ------
@@ -237,14 +246,14 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True)
         with state.lock(self.folder):
             ran = self.keeper is not None
-            self._destroy(say)
+            self._destroy(say, in_order=not purge)
             if purge or not existed:
                 shutil.rmtree(self.folder)
         return ran
 
-    def _destroy(self, say: Say) -> None:
+    def _destroy(self, say: Say, in_order: bool = True) -> None:
         keeper, found = self.keeper, state.read(self.folder)
-        if keeper is not None and found is not None and found.complete:
+        if in_order and keeper is not None and found is not None and found.complete:
             try:
                 self._stop_daemons(Layout(self.folder, found.number, found.options), keeper, say)
             except LabError:

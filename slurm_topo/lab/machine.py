@@ -11,7 +11,7 @@ from slurm_topo.errors import LabError
 from slurm_topo.lab import nodeconf, shell
 from slurm_topo.lab.layout import MAX_LABS, Layout
 from slurm_topo.lab.options import LabOptions
-from slurm_topo.lab.processes import find_keepers, is_alive, kill, members
+from slurm_topo.lab.processes import find_keepers, find_starters, is_alive, kill, members
 
 _NAMESPACES = ["--mount", "--uts", "--ipc", "--net", "--propagation", "slave"]
 _KEEPER = "while :; do sleep infinity & wait; done"
@@ -112,6 +112,8 @@ def destroy(folder: Path) -> None:
     LabError
         A process does not go (it hangs in the kernel).
     """
+    for starter in find_starters(folder):
+        kill(starter, signal.SIGKILL)
     for keeper in find_keepers(folder):
         rest = [process.pid for process in members(keeper)]
         kill(keeper, signal.SIGKILL)

@@ -63,11 +63,21 @@ def find_keepers(folder: Path | None = None) -> dict[int, Path]:
     for pid in _all_pids():
         inner = _inner_pids(pid)
         # One namespace below ours: a container in a job has a process 1 further down.
-        if len(inner) == 2 and inner[1] == 1:
+        if inner[1:] == [1]:
             marked = environment_of(pid).get(MARKER)
             if marked and folder in (None, Path(marked)):
                 found[pid] = Path(marked)
     return found
+
+
+def find_starters(folder: Path) -> list[int]:
+    """Processes that are about to start the lab's process 1, or wait for its end."""
+    marks = (str(folder), "keeper")
+    return [
+        pid
+        for pid in _all_pids()
+        if len(_inner_pids(pid)) == 1 and tuple(map(environment_of(pid).get, (MARKER, ROLE))) == marks
+    ]
 
 
 def members(keeper: int) -> list[Process]:

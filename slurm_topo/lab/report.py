@@ -66,7 +66,9 @@ def status(lab: Lab) -> dict[str, Any]:
         running.append({"name": daemon.role, "host": daemon.host, "pid": pid, "log": str(daemon.log)})
     complete = keeper is not None and found is not None and found.complete
     alive = complete and all(daemon["pid"] for daemon in running)
-    states = lab.node_states(keeper) if keeper and complete else {}
+    # Without one of these, sinfo only waits for half a minute.
+    answers = all(daemon["pid"] for daemon in running if daemon["name"] in ("munged", "slurmctld"))
+    states = lab.node_states(keeper) if keeper and complete and answers else {}
     return {
         "format": FORMAT,
         "version": VERSION,

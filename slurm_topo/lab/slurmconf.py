@@ -42,7 +42,7 @@ def slurm_conf(layout: Layout, host: HostFacts) -> str:
         "ReturnToService": 2,
         # A job that died with the cluster is not run again when it comes back.
         "JobRequeue": 0,
-        "KillWait": 5,
+        "KillWait": 2,
         "MinJobAge": 3600,
         "MaxJobCount": 10000,
         "SlurmctldTimeout": 30,

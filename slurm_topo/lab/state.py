@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from slurm_topo.lab.options import LabOptions
 FORMAT = "slurm-topo-lab"
 VERSION = 1
 _FILE = "lab.json"
+_LOCK = ".lock"
+_LOCK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -76,9 +79,6 @@ def claim(folder: Path) -> None:
         raise LabError(f"{folder}: holds files that are not a lab's; give an empty folder with --dir")
 
 
-_LOCK = ".lock"
-
-
 def is_lab(folder: Path) -> bool:
     """Whether a folder is a lab's, be it running or not."""
     return (folder / _FILE).exists() or (folder / f".{_FILE}.new").exists()
@@ -98,10 +98,20 @@ def lock(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise LabError(f"{folder}: cannot be written ({error.strerror}); give another --dir") from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise LabError(f"{folder}: another `lab up` or `lab down` is at work there; wait for it") from None
-    else:
+        # One that was killed while it started a process lends that its lock for some milliseconds.
+        end = time.monotonic() + _LOCK_SECONDS
+        while not _try_lock(descriptor):
+            if time.monotonic() > end:
+                raise LabError(f"{folder}: another `lab up` or `lab down` is at work there; wait for it")
+            time.sleep(0.05)
         yield
     finally:
         os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
