@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options.h"
-
 #define COMMAND_MAX (4u << 20)
 
 /* Variables by which a user tells srun what an option would. */
@@ -119,14 +117,14 @@ static bool is_launcher(const char *program)
 	return false;
 }
 
-static void read_command(struct reading *reading, int argc, char *const *argv)
+static void read_command(struct reading *reading, int argc, char *const *argv, st_option_reader *next)
 {
 	struct st_cursor cursor = { .argv = argv, .argc = argc, .at = 1 };
 	struct st_option option;
 	struct st_why unknown;
 	int rc;
 
-	while ((rc = st_option_next(&cursor, &option, &unknown)) > 0)
+	while ((rc = next(&cursor, &option, &unknown)) > 0)
 		apply(reading, &option);
 	if (rc < 0)
 		stand_down(reading, "shape", unknown.text);
@@ -185,12 +183,12 @@ static void compare(struct reading *reading)
 	reading->shape->all_nodes = reading->nodes || reading->shape->per_node;
 }
 
-int st_shape_read(int argc, char *const *argv, struct st_shape *shape, struct st_why *why)
+int st_shape_read(int argc, char *const *argv, st_option_reader *next, struct st_shape *shape, struct st_why *why)
 {
 	struct reading reading = { .shape = shape, .why = why };
 
 	*shape = (struct st_shape){ .topo = -1 };
-	read_command(&reading, argc, argv);
+	read_command(&reading, argc, argv, next);
 	read_environment(&reading);
 	compare(&reading);
 	return reading.stood_down ? -1 : 0;

@@ -1,8 +1,8 @@
-/* The shape of the step that srun is about to launch, from its command line and its environment. */
+/* The shape of what srun (or mpirun) is about to launch, from its command line and its environment. */
 #ifndef ST_SHAPE_H
 #define ST_SHAPE_H
 
-#include "base.h"
+#include "options.h"
 
 struct st_shape {
 	uint32_t ntasks;
@@ -16,11 +16,14 @@ struct st_shape {
 	int topo;          /* arm of --topo on the command line, -1: not given */
 };
 
+/* Reads the next option of a launcher: st_option_next() for srun. */
+typedef int st_option_reader(struct st_cursor *cursor, struct st_option *option, struct st_why *why);
+
 /*
  * 0 where the shape is certain and the user has no wish of her own, else -1 and why: "user: ..." or "shape: ...".
  * `topo`, `quiet` and `info` hold in both cases.
  */
-int st_shape_read(int argc, char *const *argv, struct st_shape *shape, struct st_why *why);
+int st_shape_read(int argc, char *const *argv, st_option_reader *next, struct st_shape *shape, struct st_why *why);
 
 /* The arguments of this process. NULL where they cannot be read; free() the result. `argc` is their number. */
 char **st_command_line(int *argc);

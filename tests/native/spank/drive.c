@@ -133,7 +133,7 @@ static int drive_shape(void)
 	struct st_why why = { "certain" };
 	int argc;
 	char **argv = st_command_line(&argc);
-	int rc = st_shape_read(argc, argv, &shape, &why);
+	int rc = st_shape_read(argc, argv, st_option_next, &shape, &why);
 
 	printf("%d %s\n", rc, why.text);
 	printf("ntasks %u cpus %u nodes %u per_node %u all %d exact %d quiet %d info %d topo %s\n", shape.ntasks,
