@@ -1,0 +1,118 @@
+"""The shell scripts that run in the emulated machines, in their order."""
+
+from __future__ import annotations
+
+import json
+
+from tests.acceptance.guest import Case
+from tests.acceptance.shape import Shape
+from tests.acceptance.site import CLUSTER_FILE
+
+PREAMBLE = "set -e\n. /media/work/library.sh\n"
+
+
+def case(name: str, script: str, limit_s: int = 60) -> Case:
+    """A case with the library of the guest."""
+    return Case(name, PREAMBLE + script, limit_s)
+
+
+def setup(shape: Shape) -> Case:
+    """The administrator's part: what the nodes look like, read from one of them."""
+    description = {
+        "format": "slurm-topo-cluster",
+        "version": 1,
+        "name": "acceptance",
+        "classes": {"numa": {"hwloc": "node.xml"}},
+        "nodes": [{"names": node.name, "class": "numa"} for node in shape.nodes],
+        "switches": [{"name": "leaf", "nodes": ",".join(node.name for node in shape.nodes)}],
+    }
+    return case(
+        "00-setup",
+        f"""
+lstopo-no-graphics --no-io --of xml /etc/slurm-topo/node.xml
+cat >{CLUSTER_FILE} <<'END'
+{json.dumps(description, indent=1)}
+END
+cp /etc/slurm-topo/* $out/
+slurm-topo machine show {CLUSTER_FILE}
+numactl -H
+""",
+    )
+
+
+SYNC = case("02-sync", "slurm-topo sync\ncp -r /var/lib/slurm-topo $out/state\n", 90)
+
+# Each shape of the program runs once as Slurm alone would run it, and is traced.
+NUMA_TRACE = case(
+    "01-trace",
+    """
+wait_for $(submit alice ring.sh -J trace16 -N 1 -n 16) $(submit alice ring.sh -J trace8 -N 1 -n 8) \\
+	$(submit alice ring.sh -J trace8c2 -N 1 -n 8 -c 2)
+""",
+    120,
+)
+
+NUMA_CASES = (
+    # Every core of a node has a rank; and, beside it on the other node, several cores a rank.
+    case(
+        "10-full",
+        """
+wait_for $(submit alice ring.sh -J full -N 1 -n 16) $(submit alice ring.sh -J wide -N 1 -n 8 -c 2)
+""",
+        90,
+    ),
+    # Fewer ranks than cores, over two nodes.
+    case("11-spread", "wait_for $(submit alice ring.sh -J spread -N 2 -n 8 --ntasks-per-node=4 --exclusive)\n"),
+    # Six cores of one node and ten of the other are taken.
+    case(
+        "12-unequal",
+        """
+holds="$(hold n1 6) $(hold n2 10)"
+wait_for $(submit alice ring.sh -J unequal -N 2 -n 16)
+scancel $holds
+wait_for $holds
+""",
+        90,
+    ),
+    # Every second of five small jobs has gone: what is left of the node is full of holes.
+    case(
+        "13-sparse",
+        """
+whole=$(hold n2 16)
+a=$(hold n1 3) b=$(hold n1 1) c=$(hold n1 2) d=$(hold n1 3) e=$(hold n1 2)
+scancel $b $d
+wait_for $b $d
+wait_for $(submit alice ring.sh -J sparse -N 1 -n 8)
+scancel $a $c $e
+wait_for $a $c $e
+echo $whole >/tmp/whole
+""",
+        120,
+    ),
+    # Two placed jobs on one node at the same time.
+    case(
+        "14-shared",
+        """
+wait_for $(submit alice ring.sh -J shared1 -N 1 -n 8) $(submit alice ring.sh -J shared2 -N 1 -n 8)
+scancel $(cat /tmp/whole)
+""",
+        90,
+    ),
+    case("15-crowd", "wait_for $(submit alice crowd.sh -J crowd -N 1 -n 8)\n", 90),
+)
+
+SMT_TRACE = case(
+    "01-trace",
+    """
+wait_for $(submit alice ring.sh -J trace8c2 -N 1 -n 8 -c 2)
+wait_for $(submit alice ring.sh -J trace16 -N 1 -n 16)
+wait_for $(submit alice ring.sh -J trace8 -N 1 -n 8 --hint=nomultithread)
+""",
+    150,
+)
+
+SMT_CASES = (
+    case("20-cores", "wait_for $(submit alice ring.sh -J cores -N 1 -n 8 -c 2)\n"),
+    case("21-threads", "wait_for $(submit alice ring.sh -J threads -N 1 -n 16)\n", 90),
+    case("22-nomultithread", "wait_for $(submit alice ring.sh -J nomultithread -N 1 -n 8 --hint=nomultithread)\n"),
+)

@@ -1,0 +1,27 @@
+# What the cases share; sourced by each.
+out=/media/work/out
+jobs=/media/work/jobs
+
+# submit USER SCRIPT [OPTIONS]: a batch job of that user; prints its number.
+submit() {
+	local user=$1 script=$2
+	shift 2
+	su $user -c "cd $out && sbatch --parsable -o '$out/%x.%j.log' $* $jobs/$script"
+}
+
+# Until none of the jobs is left in the queue.
+wait_for() {
+	while squeue -h -j "$(IFS=,; echo "$*")" 2>/dev/null | grep -q .; do sleep 0.5; done
+}
+
+wait_running() {
+	until [ "$(squeue -h -t R -j $1 2>/dev/null | wc -l)" = 1 ]; do sleep 0.3; done
+}
+
+# hold NODE CORES: a job that takes cores of a node and does nothing; prints its number.
+hold() {
+	local job
+	job=$(su bob -c "sbatch --parsable -J hold -o /dev/null --topo=off -w $1 -n $2 --wrap 'sleep 500'")
+	wait_running $job
+	echo $job
+}
