@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 FORMAT = "slurm-topo-communication"
 VERSION = 1
 SHOWN_PAIRS = 20
+# Below that, phases look alike: the ends of a program always differ a little.
+CHANGING = 0.2
 
 
 @dataclass(frozen=True)
@@ -197,6 +199,11 @@ def _origin(graph: CommGraph) -> Iterator[str]:
     if meta.get("seconds"):
         ended = "" if meta.get("finalized", True) else ", ended before MPI_Finalize"
         yield f"time         {meta['seconds']:.3f} s{ended}"
+    if meta.get("bound_by"):
+        least, mean, most = meta["wait_share"]
+        yield f"waiting      {mean:.0%} of the time ({least:.0%} .. {most:.0%}): bound by {meta['bound_by']}"
+    if meta.get("phase_change", 0) > CHANGING:
+        yield f"phases       {meta['phase_change']:.0%} of the traffic goes elsewhere from phase to phase"
     for host, ranks in dict(meta.get("hosts") or {}).items():
         yield f"host         {host}: ranks {ranks}"
     missing = meta.get("missing_ranks")

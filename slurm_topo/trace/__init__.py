@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     )
     from slurm_topo.trace.launch import run_traced, traced_environment
     from slurm_topo.trace.library import find_library
-    from slurm_topo.trace.reader import RankTrace, Trace, is_trace, merge_traces, read_trace, read_traces
+    from slurm_topo.trace.merge import merge_traces, read_traces
+    from slurm_topo.trace.reader import RankTrace, Trace, is_trace, read_trace
 
 _HOMES = {
     "graph_io": ("build_graph", "export_mtx", "export_scipy", "graph_digest", "read_graph", "write_graph"),
     "launch": ("run_traced", "traced_environment"),
     "library": ("find_library",),
-    "reader": ("RankTrace", "Trace", "is_trace", "merge_traces", "read_trace", "read_traces"),
+    "merge": ("merge_traces", "read_traces"),
+    "reader": ("RankTrace", "Trace", "is_trace", "read_trace"),
 }
 
 __all__ = [

@@ -57,7 +57,7 @@ def read_graph(path: str | os.PathLike[str]) -> CommGraph:
     if head.lower().startswith(b"%%matrixmarket"):
         return _read_mtx(file)
     if head.startswith(b"STTRACE\n"):
-        from slurm_topo.trace.reader import read_traces
+        from slurm_topo.trace.merge import read_traces
 
         return read_traces([file])
     raise GraphError(f"{file}: is neither .npz nor Matrix Market; give a graph of one of these formats")

@@ -66,7 +66,7 @@ def test_graph_equals_the_monitoring(
     assert done.stdout == plain.stdout
     seen, trace = monitored(prefix), collect()
     for what in ("messages", "bytes"):
-        # Of its own persistent requests (MPI_Alltoallv) the library does not know that they are a collective's.
+        # the library takes its own persistent requests (MPI_Alltoallv) for the program's.
         if name != "particles.c":
             assert np.array_equal(traced(trace, f"p2p_{what}"), seen[f"E_{what}"])
     ours = traced(trace, "p2p_bytes") + traced(trace, "coll_bytes")

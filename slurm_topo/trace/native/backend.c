@@ -49,6 +49,8 @@ static void read_clocks(void)
 {
     st_head->ticks_last = ticks();
     st_head->ns_last = st_now();
+    if (st_head->ns_last > st_head->ns_start)
+        st_counters_advance(st_head->ns_last - st_head->ns_start);
 }
 
 void st_wait_end(enum st_wait kind, uint64_t begun)
@@ -63,7 +65,7 @@ void st_wait_end(enum st_wait kind, uint64_t begun)
         __atomic_fetch_add(where, spent, __ATOMIC_RELAXED);
     else
         *where += spent;
-    if (begun - st_head->ticks_last > (1ull << 30)) /* about every half second */
+    if (begun - st_head->ticks_last > (1ull << 26)) /* some hundredths of a second */
         read_clocks();
 }
 

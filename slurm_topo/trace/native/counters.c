@@ -14,6 +14,7 @@
 
 #define FIRST_BYTES 4096
 #define MAX_STEP (1u << 20)
+#define FIRST_EPOCH_NS 50000000u
 
 bool st_on;
 bool st_threads;
@@ -27,6 +28,7 @@ static struct {
     uint32_t allocated;
     int size;
     _Atomic uint32_t *index; /* world rank -> slot number + 1 */
+    uint32_t epoch;
     pthread_mutex_t lock;
 } counters = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
@@ -146,6 +148,8 @@ int st_counters_open(const char *dir, int rank, int size)
     st_head->rank = rank;
     st_head->size = size;
     st_head->pid = (uint32_t)getpid();
+    st_head->epoch_ns = FIRST_EPOCH_NS;
+    st_head->epochs = 1;
     return 0;
 }
 
@@ -205,6 +209,28 @@ static inline int bin_of(uint64_t bytes)
     return bin < ST_BINS ? bin : ST_BINS - 1;
 }
 
+/* Two epochs become one. Other threads may be counting: nothing gets lost, a little may land one epoch off. */
+static void halve_epochs(struct st_slot *slot)
+{
+    for (int i = 0; i < ST_EPOCHS; i++) {
+        uint64_t bytes = __atomic_exchange_n(&slot->epoch_bytes[i], 0, __ATOMIC_RELAXED);
+        __atomic_fetch_add(&slot->epoch_bytes[i / 2], bytes, __ATOMIC_RELAXED);
+    }
+}
+
+void st_counters_advance(uint64_t elapsed)
+{
+    pthread_mutex_lock(&counters.lock);
+    while (elapsed / st_head->epoch_ns >= ST_EPOCHS) {
+        for (uint32_t i = 0; i < st_head->slots; i++)
+            halve_epochs(&counters.slots[i]);
+        st_head->epoch_ns *= 2;
+    }
+    counters.epoch = (uint32_t)(elapsed / st_head->epoch_ns);
+    st_head->epochs = counters.epoch + 1;
+    pthread_mutex_unlock(&counters.lock);
+}
+
 void st_count(enum st_kind kind, int peer, uint64_t messages, uint64_t bytes)
 {
     struct st_slot *slot;
@@ -221,7 +247,7 @@ void st_count(enum st_kind kind, int peer, uint64_t messages, uint64_t bytes)
     pair = &slot->p2p_messages + 2 * (int)kind;
     add(pair, messages);
     add(pair + 1, bytes);
-    add(&slot->epoch_bytes[0], bytes);
+    add(&slot->epoch_bytes[counters.epoch], bytes);
     if (kind == ST_P2P && messages)
         add(&st_head->bins[bin_of(bytes / messages)], messages);
 }

@@ -28,6 +28,9 @@ void st_counters_note(const char *dir, const char *reason);
 /* Count messages and bytes to (ST_IN: from) a world rank; ranks of other worlds are negative. */
 void st_count(enum st_kind kind, int peer, uint64_t messages, uint64_t bytes);
 
+/* Time goes on: `elapsed` nanoseconds since counting began. Epochs are doubled in width when there are too many. */
+void st_counters_advance(uint64_t elapsed);
+
 /* Nanoseconds since the epoch. */
 uint64_t st_now(void);
 
