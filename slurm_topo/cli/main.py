@@ -14,6 +14,7 @@ from slurm_topo.errors import SlurmTopoError
 
 # command -> (module, attribute, help of one line); a module is imported only when its command runs.
 COMMANDS = {
+    "compare": ("slurm_topo.cli.compare", "compare", "Cost before and after, as an audit report."),
     "demo": ("slurm_topo.cli.demo", "demo", "The main job, end to end, in the lab."),
     "lab": ("slurm_topo.cli.lab", "lab", "A throwaway multi-node Slurm cluster on this machine."),
     "machine": ("slurm_topo.cli.machine", "machine", "Show, import and capture machines."),

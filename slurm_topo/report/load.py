@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, case, func, select
 
 from slurm_topo.history.schema import decisions, jobs, programs, steps, traffic
-from slurm_topo.report.runs import Labels, Program, Records, Runs, Traffic, runs_of
+from slurm_topo.report.runs import Labels, Program, Records, Runs, Traffic, no_traffic, runs_of
 
 _ROWS = 20_000
 # The unit separator of ASCII; where a text holds one it is read as a blank.
@@ -67,6 +67,28 @@ def load(engine: Engine, wanted: Filter) -> Records:
         return Records(runs, known, _traffic(connection, runs, newest), unknown=unknown)
 
 
+def load_for_comparison(engine: Engine, wanted: Filter) -> Records:
+    """The runs that the filter lets through, each with what was measured of it; no traffic.
+
+    Unlike :func:`load` it knows of every run whether it was traced.
+
+    Raises
+    ------
+    sqlalchemy.exc.SQLAlchemyError
+        The database cannot be read.
+    """
+    with engine.connect() as connection, connection.begin():
+        known = {p.number: p for p in _programs(connection) if wanted.wanted(p)}
+        runs = _runs(connection, wanted, known if wanted.programs else None)
+        traced = connection.execute(select(steps.c.job_id).where(steps.c.graph.is_not(None)).distinct())
+        with_graph = np.array([row[0] for row in traced], dtype=np.int64)
+        runs.traced[:] = runs.decision.isin(("trace",)) | np.isin(runs.row, with_graph)
+        chosen = newest_rows(runs)
+        details = _with_details(connection, runs.take(chosen), np.arange(len(chosen)))
+        runs.overhead[chosen] = details.overhead
+        return Records(runs, known, no_traffic())
+
+
 def _programs(connection: Connection) -> Iterator[Program]:
     p = programs.c
     statement = select(p.id, p.name, p.user_name, p.account, p.ranks, p.graph, p.arm, p.arm_reason)
@@ -89,6 +111,7 @@ _NUMBERS = (
     "ranks",
     "energy",
     "placed",
+    "eligible",
 )
 
 
@@ -112,6 +135,7 @@ def _statement(wanted: Filter) -> Select[Any]:
         j.tasks,
         j.energy_j,
         j.placed,
+        case((j.advised_graph.is_not(None), 1), else_=0),
     ).where(j.program_id.is_not(None))
     return statement.where(*_conditions(wanted)).order_by(j.id)
 

@@ -94,6 +94,8 @@ class Runs:
         At least one step ran where a plan put it.
     traced : bool
         The run carried the tracer.
+    eligible : bool
+        A graph was known when the run was submitted: it could have been placed, whatever its arm.
     """
 
     row: NDArray[np.int64]
@@ -123,6 +125,7 @@ class Runs:
     load: Floats
     placed: Mask
     traced: Mask
+    eligible: Mask
 
     def __len__(self) -> int:
         return len(self.job)
@@ -148,7 +151,9 @@ class Runs:
 
 COLUMNS = tuple(f.name for f in fields(Runs))
 LABELS = ("user", "account", "partition", "arm", "decision", "reason", "state")
-NUMBERS = tuple(c for c in COLUMNS if c not in (*LABELS, "row", "job", "program", "placed", "traced"))
+NUMBERS = tuple(
+    c for c in COLUMNS if c not in (*LABELS, "row", "job", "program", "placed", "traced", "eligible")
+)
 
 
 def runs_of(columns: Mapping[str, Any]) -> Runs:
@@ -160,6 +165,7 @@ def runs_of(columns: Mapping[str, Any]) -> Runs:
         "program": np.asarray(columns["program"], dtype=np.int32),
         "placed": np.asarray(columns.get("placed", np.zeros(n)), dtype=bool),
         "traced": np.asarray(columns.get("traced", np.zeros(n)), dtype=bool),
+        "eligible": np.asarray(columns.get("eligible", np.ones(n)), dtype=bool),
     }
     for column in LABELS:
         given = columns.get(column)

@@ -170,6 +170,7 @@ def _job(runs: Runs, named: tuple[list[str], list[str], list[str]], i: int) -> d
         "account": named[1][i],
         "partition_name": named[2][i],
         "final": 1,
+        "advised_graph": "0" * 16 if runs.eligible[i] else None,
         "nodes": int(runs.nodes[i]),
         "cpus": int(runs.cores[i]),
         "tasks": int(runs.ranks[i]),

@@ -1,0 +1,1 @@
+"""Before and after, compared so that a third party can check it."""
