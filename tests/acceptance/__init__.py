@@ -1,1 +1,1 @@
-"""The slow proofs: a real kernel with several NUMA nodes, cgroups that constrain, Slurm, and slurm_topo installed in it."""
+"""The slow proofs: a real kernel with NUMA nodes and cgroups, Slurm, and slurm_topo installed in it."""

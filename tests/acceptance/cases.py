@@ -11,7 +11,7 @@ from tests.acceptance.site import CLUSTER_FILE
 PREAMBLE = "set -e\n. /media/work/library.sh\n"
 
 
-def case(name: str, script: str, limit_s: int = 60) -> Case:
+def case(name: str, script: str, limit_s: int = 120) -> Case:
     """A case with the library of the guest."""
     return Case(name, PREAMBLE + script, limit_s)
 
@@ -29,11 +29,11 @@ def setup(shape: Shape) -> Case:
     return case(
         "00-setup",
         f"""
-lstopo-no-graphics --no-io --of xml /etc/slurm-topo/node.xml
+slurm-topo machine capture -o /etc/slurm-topo/node.xml
 cat >{CLUSTER_FILE} <<'END'
 {json.dumps(description, indent=1)}
 END
-cp /etc/slurm-topo/* $out/
+cp -r /etc/slurm-topo $out/
 slurm-topo machine show {CLUSTER_FILE}
 numactl -H
 """,
@@ -49,7 +49,7 @@ NUMA_TRACE = case(
 wait_for $(submit alice ring.sh -J trace16 -N 1 -n 16) $(submit alice ring.sh -J trace8 -N 1 -n 8) \\
 	$(submit alice ring.sh -J trace8c2 -N 1 -n 8 -c 2)
 """,
-    120,
+    240,
 )
 
 NUMA_CASES = (
@@ -59,10 +59,12 @@ NUMA_CASES = (
         """
 wait_for $(submit alice ring.sh -J full -N 1 -n 16) $(submit alice ring.sh -J wide -N 1 -n 8 -c 2)
 """,
-        90,
+        180,
     ),
     # Fewer ranks than cores, over two nodes.
-    case("11-spread", "wait_for $(submit alice ring.sh -J spread -N 2 -n 8 --ntasks-per-node=4 --exclusive)\n"),
+    case(
+        "11-spread", "wait_for $(submit alice ring.sh -J spread -N 2 -n 8 --ntasks-per-node=4 --exclusive)\n"
+    ),
     # Six cores of one node and ten of the other are taken.
     case(
         "12-unequal",
@@ -72,7 +74,7 @@ wait_for $(submit alice ring.sh -J unequal -N 2 -n 16)
 scancel $holds
 wait_for $holds
 """,
-        90,
+        180,
     ),
     # Every second of five small jobs has gone: what is left of the node is full of holes.
     case(
@@ -87,18 +89,22 @@ scancel $a $c $e
 wait_for $a $c $e
 echo $whole >/tmp/whole
 """,
-        120,
+        240,
     ),
     # Two placed jobs on one node at the same time.
     case(
         "14-shared",
         """
-wait_for $(submit alice ring.sh -J shared1 -N 1 -n 8) $(submit alice ring.sh -J shared2 -N 1 -n 8)
+a=$(submit alice ring.sh -J shared1 -N 1 -n 8) b=$(submit alice ring.sh -J shared2 -N 1 -n 8)
+wait_running $a
+wait_running $b
+squeue -h -t R -j $a,$b -o %j
+wait_for $a $b
 scancel $(cat /tmp/whole)
 """,
-        90,
+        180,
     ),
-    case("15-crowd", "wait_for $(submit alice crowd.sh -J crowd -N 1 -n 8)\n", 90),
+    case("15-crowd", "wait_for $(submit alice crowd.sh -J crowd -N 1 -n 8)\n", 180),
 )
 
 SMT_TRACE = case(
@@ -106,13 +112,13 @@ SMT_TRACE = case(
     """
 wait_for $(submit alice ring.sh -J trace8c2 -N 1 -n 8 -c 2)
 wait_for $(submit alice ring.sh -J trace16 -N 1 -n 16)
-wait_for $(submit alice ring.sh -J trace8 -N 1 -n 8 --hint=nomultithread)
+wait_for $(submit alice ring.sh -J trace8 -N 1 -n 8 --threads-per-core=1)
 """,
-    150,
+    240,
 )
 
 SMT_CASES = (
     case("20-cores", "wait_for $(submit alice ring.sh -J cores -N 1 -n 8 -c 2)\n"),
     case("21-threads", "wait_for $(submit alice ring.sh -J threads -N 1 -n 16)\n", 90),
-    case("22-nomultithread", "wait_for $(submit alice ring.sh -J nomultithread -N 1 -n 8 --hint=nomultithread)\n"),
+    case("22-single", "wait_for $(submit alice ring.sh -J single -N 1 -n 8 --threads-per-core=1)\n"),
 )

@@ -1,7 +1,7 @@
 """The root file system of the emulated machine: Debian, Slurm, Open MPI, and slurm_topo installed in it.
 
-Everything lies under ``build/acceptance`` and is kept from run to run: Debian's packages as long as their list
-does not change, the image as long as no file of the project does.
+Everything lies under ``build/acceptance`` and is kept from run to run: Debian's packages as long as their
+list does not change, the image as long as no file of the project does.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 CACHE = PROJECT / "build" / "acceptance"
 GUEST = Path(__file__).resolve().parent / "guest"
 SUITE = "bookworm"
-PACKAGES = (
-    "munge slurmd slurmctld slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin mariadb-server "
-    "openmpi-bin hwloc-nox numactl netbase iproute2 procps kmod python3"
-).split()
+SLURM = ("munge", "slurmd", "slurmctld", "slurmdbd", "slurm-client", "slurm-wlm-basic-plugins")
+ACCOUNTING = ("slurm-wlm-mysql-plugin", "mariadb-server")
+SYSTEM = ("netbase", "iproute2", "procps", "kmod", "numactl", "hwloc-nox", "openmpi-bin", "python3")
+PACKAGES = (*SLURM, *ACCOUNTING, *SYSTEM)
 KERNEL = "linux-image-cloud-amd64"
 USERS = {"alice": 2001, "bob": 2002}
-# Two nodes of one kernel talk by TCP; components that nothing here needs are not loaded: emulation makes it slow.
+# Nodes talk by TCP. Components that nothing here needs are not loaded: that takes long under emulation.
 OPENMPI = """btl = tcp,vader,self
 btl_tcp_if_include = eth0
 btl_vader_single_copy_mechanism = none
@@ -72,7 +72,7 @@ def build_image() -> tuple[Path, Path]:
 
 
 def _kernel() -> tuple[Path, Path]:
-    """Debian's kernel for virtual machines (NVMe and ext4 built in) and its module of virtual network pairs."""
+    """Debian's kernel for virtual machines (NVMe and ext4 built in) and its module for pairs of links."""
     folder = CACHE / "kernel"
     if not (folder / "done").exists():
         shutil.rmtree(folder, ignore_errors=True)
@@ -138,7 +138,16 @@ def _configure(tree: Path, veth: Path) -> None:
     _put(tree, "etc/openmpi/openmpi-mca-params.conf", OPENMPI)
     (tree / "usr/lib/modules").mkdir(exist_ok=True)
     shutil.copyfile(veth, tree / "usr/lib/modules/veth.ko")
-    run("mpicc", "-std=gnu11", "-O1", "-Wall", "-Wextra", "-o", tree / "usr/local/bin/ranks", GUEST / "ranks.c")
+    run(
+        "mpicc",
+        "-std=gnu11",
+        "-O1",
+        "-Wall",
+        "-Wextra",
+        "-o",
+        tree / "usr/local/bin/ranks",
+        GUEST / "ranks.c",
+    )
 
 
 def _install_project(tree: Path) -> None:

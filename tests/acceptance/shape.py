@@ -21,7 +21,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Shape:
-    """An emulated machine of two sockets with equal NUMA nodes; CPU numbers run thread by thread through them.
+    """An emulated machine of two sockets with equal NUMA nodes, CPUs numbered thread by thread.
 
     Attributes
     ----------

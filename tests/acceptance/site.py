@@ -1,4 +1,4 @@
-"""The configuration of the emulated site: Slurm's files, with slurm_topo added as README.md tells an administrator."""
+"""The configuration of the emulated site: Slurm's files, slurm_topo added as README.md says."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def site_files(shape: Shape) -> dict[str, str]:
         "slurm/cgroup.conf": CGROUP,
         "slurm/slurmdbd.conf": DATABASE,
         "slurm/plugstack.conf": "include /etc/slurm/plugstack.conf.d/*.conf\n",
-        "slurm/plugstack.conf.d/slurm-topo.conf": re.sub(r"deadline_ms=\d+", f"deadline_ms={DEADLINE_MS}", plugin),
+        "slurm/plugstack.conf.d/slurm-topo.conf": re.sub(
+            r"deadline_ms=\d+", f"deadline_ms={DEADLINE_MS}", plugin
+        ),
         "slurm/job_submit.lua": (PROJECT / "job_submit/job_submit.lua").read_text(),
         "slurm-topo/slurm-topo.toml": settings(),
     }
