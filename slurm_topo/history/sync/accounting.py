@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from slurm_topo.history.schema import jobs, steps
-from slurm_topo.history.sync.comment import parse_comment
-from slurm_topo.history.sync.programs import JobIdentity, find_or_add_program
+from slurm_topo.history.sync.comment import SubmitMark, parse_comment
+from slurm_topo.history.sync.programs import JobIdentity, ProgramIndex, in_parts
 from slurm_topo.slurm.sacct import AccountingRow
 
-# Written by other parts of sync: accounting never overwrites them.
+# Written by other parts of sync: accounting never overwrites the rest.
 _STEP_COLUMNS = (
     "name",
     "state",
@@ -31,6 +31,8 @@ _STEP_COLUMNS = (
     "energy_j",
     "usage_text",
 )
+# Cluster, job id, time of submission: ids are used again.
+Identity = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,11 @@ class AccountedJob:
 
     job: AccountingRow
     steps: tuple[AccountingRow, ...]
+
+    @property
+    def identity(self) -> Identity:
+        """What tells this submission from all others."""
+        return self.job.cluster, self.job.job, self.job.submitted or 0
 
 
 def group_rows(rows: Iterable[AccountingRow]) -> Iterator[AccountedJob]:
@@ -56,59 +63,91 @@ def group_rows(rows: Iterable[AccountingRow]) -> Iterator[AccountedJob]:
         yield AccountedJob(head, tuple(below))
 
 
-def store_job(connection: Connection, accounted: AccountedJob) -> tuple[int, bool]:
-    """Write a job and its steps; the same input again changes nothing.
+def store_jobs(connection: Connection, batch: Iterable[AccountedJob]) -> int:
+    """Write jobs and their steps; the same input again changes nothing.
 
     Returns
     -------
-    number, changed : int, bool
-        Number of the job in the history, and whether anything was written.
+    int
+        Number of jobs of which anything was written.
     """
-    row = accounted.job
-    values = _job_values(accounted)
-    identity = (jobs.c.cluster == row.cluster) & (jobs.c.job == row.job) & (jobs.c.submitted == row.submitted)
-    known = connection.execute(select(jobs).where(identity)).mappings().first()
-    if known and known["final"] and all(known[k] == v for k, v in values.items()):
-        return known["id"], _store_steps(connection, known["id"], accounted.steps)
-    number, changed = _store_row(connection, known, values, row)
-    _supersede(connection, row, number)
-    return number, _store_steps(connection, number, accounted.steps) or changed
+    wanted = {accounted.identity: accounted for accounted in batch}
+    known = _known_jobs(connection, [job for _, job, _ in wanted])
+    marks = {name: parse_comment(a.job.admin_comment) for name, a in wanted.items()}
+    index = ProgramIndex(connection, (key for mark in marks.values() if mark for key in mark.keys))
+    added, moved = [], []
+    for name, accounted in wanted.items():
+        before, values = known.get(name), _job_values(accounted)
+        values |= _mark_values(index, accounted.job, values, marks[name], before)
+        if before is None:
+            added.append({"cluster": name[0], "job": name[1], "submitted": name[2], **values})
+        elif any(before[column] != value for column, value in values.items()):
+            moved.append((before["id"], values))
+    index.flush()
+    for rows in _of_equal_columns(added):
+        connection.execute(jobs.insert(), rows)
+    for number, values in moved:
+        connection.execute(update(jobs).where(jobs.c.id == number).values(**values))
+    _supersede(connection, known, wanted)
+    numbers = {name: row["id"] for name, row in known.items()}
+    new = _known_jobs(connection, [row["job"] for row in added]) if added else {}
+    numbers |= {name: row["id"] for name, row in new.items()}
+    changed = {number for number, _ in moved} | {
+        numbers[r["cluster"], r["job"], r["submitted"]] for r in added
+    }
+    return len(changed | _store_steps(connection, {numbers[name]: a for name, a in wanted.items()}))
 
 
-def _store_row(
-    connection: Connection, known: Any, values: dict[str, Any], row: AccountingRow
-) -> tuple[int, bool]:
-    mark = parse_comment(row.admin_comment)
-    if mark and (known is None or known["program_id"] is None):
-        values["fingerprints"] = ":".join(mark.keys)
-        values["program_id"] = find_or_add_program(connection, _identity(row, values, mark.keys))
-    if mark:
-        values |= {"arm": mark.arm, "arm_reason": mark.reason, "advised_graph": mark.graph}
-    if known is None:
-        result = connection.execute(
-            jobs.insert().values(cluster=row.cluster, job=row.job, submitted=row.submitted, **values)
-        )
-        assert result.inserted_primary_key is not None
-        return int(result.inserted_primary_key[0]), True
-    changes = {name: value for name, value in values.items() if known[name] != value}
-    if changes:
-        connection.execute(update(jobs).where(jobs.c.id == known["id"]).values(**changes))
-    return known["id"], bool(changes)
+def _known_jobs(connection: Connection, ids: Sequence[int]) -> dict[Identity, Any]:
+    found = {}
+    for part in in_parts(ids):
+        for row in connection.execute(select(jobs).where(jobs.c.job.in_(part))).mappings():
+            found[row["cluster"], row["job"], row["submitted"]] = row
+    return found
 
 
-def _supersede(connection: Connection, row: AccountingRow, number: int) -> None:
+def _of_equal_columns(rows: Iterable[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Rows that one statement can insert: jobs that the hook saw have more columns."""
+    groups: dict[frozenset[str], list[dict[str, Any]]] = {}
+    for row in rows:
+        groups.setdefault(frozenset(row), []).append(row)
+    yield from groups.values()
+
+
+def _mark_values(
+    index: ProgramIndex,
+    row: AccountingRow,
+    values: Mapping[str, Any],
+    mark: SubmitMark | None,
+    before: Mapping[str, Any] | None,
+) -> dict[str, Any]:
+    """What the submit hook said of a job; its program is decided once."""
+    if mark is None:
+        return {}
+    found: dict[str, Any] = {"arm": mark.arm, "arm_reason": mark.reason, "advised_graph": mark.graph}
+    if before is None or before["program_id"] is None:
+        found["fingerprints"] = ":".join(mark.keys)
+        found["program_id"] = index.find_or_add(_identity(row, values, mark.keys))
+    return found
+
+
+def _supersede(connection: Connection, known: Mapping[Identity, Any], wanted: Mapping[Identity, Any]) -> None:
     """A requeued job has a new record: the open one of before will never be closed by accounting."""
-    earlier = (
-        (jobs.c.cluster == row.cluster)
-        & (jobs.c.job == row.job)
-        & (jobs.c.id != number)
-        & (jobs.c.submitted < row.submitted)
-        & (jobs.c.final == 0)
-    )
-    connection.execute(update(jobs).where(earlier).values(final=1, state="REQUEUED"))
+    newest: dict[tuple[str, int], int] = {}
+    for cluster, job, submitted in wanted:
+        newest[cluster, job] = max(submitted, newest.get((cluster, job), 0))
+    left = [
+        row["id"]
+        for (cluster, job, submitted), row in known.items()
+        if not row["final"]
+        and (cluster, job, submitted) not in wanted
+        and submitted < newest.get((cluster, job), 0)
+    ]
+    for part in in_parts(left):
+        connection.execute(update(jobs).where(jobs.c.id.in_(part)).values(final=1, state="REQUEUED"))
 
 
-def _identity(row: AccountingRow, values: dict[str, Any], keys: tuple[str, ...]) -> JobIdentity:
+def _identity(row: AccountingRow, values: Mapping[str, Any], keys: tuple[str, ...]) -> JobIdentity:
     tasks, cpus = values["tasks"], row.cpus
     return JobIdentity(
         user=row.user,
@@ -158,23 +197,28 @@ def _job_values(accounted: AccountedJob) -> dict[str, Any]:
     }
 
 
-def _store_steps(connection: Connection, job_id: int, rows: Sequence[AccountingRow]) -> bool:
-    if not rows:
-        return False
-    query = select(steps).where(steps.c.job_id == job_id)
-    known = {row["step"]: row for row in connection.execute(query).mappings()}
-    added, changed = [], False
-    for row in rows:
-        values = _step_values(row)
-        before = known.get(row.step[:32])
-        if before is None:
-            added.append({"job_id": job_id, "step": row.step[:32], **values})
-        elif any(before[name] != values[name] for name in _STEP_COLUMNS):
-            connection.execute(update(steps).where(steps.c.id == before["id"]).values(**values))
-            changed = True
+def _store_steps(connection: Connection, batch: dict[int, AccountedJob]) -> set[int]:
+    """Write the steps of jobs (by number of the job); returns the numbers of jobs where any was written."""
+    known: dict[tuple[int, str], Any] = {}
+    for part in in_parts(batch):
+        for row in connection.execute(select(steps).where(steps.c.job_id.in_(part))).mappings():
+            known[row["job_id"], row["step"]] = row
+    added: dict[tuple[int, str], dict[str, Any]] = {}
+    moved = []
+    for number, accounted in batch.items():
+        for step in accounted.steps:
+            name, values = (number, step.step[:32]), _step_values(step)
+            before = known.get(name)
+            if before is None:
+                added[name] = {"job_id": number, "step": name[1], **values}
+            elif any(before[column] != values[column] for column in _STEP_COLUMNS):
+                moved.append({"_id": before["id"], "_job": number, **values})
     if added:
-        connection.execute(steps.insert(), added)
-    return changed or bool(added)
+        connection.execute(steps.insert(), list(added.values()))
+    changed = {row.pop("_job") for row in moved} | {number for number, _ in added}
+    if moved:
+        connection.execute(update(steps).where(steps.c.id == bindparam("_id")), moved)
+    return changed
 
 
 def _step_values(row: AccountingRow) -> dict[str, Any]:

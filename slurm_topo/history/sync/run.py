@@ -161,8 +161,7 @@ def _store(
 
     def flush() -> None:
         with transaction(history.engine) as connection:
-            for accounted in batch:
-                result.jobs += accounting.store_job(connection, accounted)[1]
+            result.jobs += accounting.store_jobs(connection, batch)
             hook("accounting-batch")
         batch.clear()
 
