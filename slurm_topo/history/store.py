@@ -112,7 +112,7 @@ class History:
         wanted = condition(chosen or Filter())
         if program_only:
             wanted = and_(wanted, schema.jobs.c.program_id.is_not(None))
-        query = select(*_RUN_COLUMNS).where(wanted).order_by(schema.jobs.c.ended, schema.jobs.c.id)
+        query = select(*_RUN_COLUMNS).where(wanted).order_by(schema.jobs.c.ended.nulls_last(), schema.jobs.c.id)
         for row in self._stream(query):
             values = list(row)
             values[9] = bool(values[9])
@@ -177,7 +177,7 @@ class History:
             select(steps)
             .join(jobs, jobs.c.id == steps.c.job_id)
             .where(jobs.c.program_id == program, steps.c.graph.is_not(None) | steps.c.cost_after.is_not(None))
-            .order_by(jobs.c.ended.desc(), steps.c.id.desc())
+            .order_by(jobs.c.ended.desc().nulls_last(), steps.c.id.desc())
         )
         with self._reading() as connection:
             rows = connection.execute(query).mappings().all()
@@ -235,7 +235,7 @@ class History:
         query = (
             select(*columns)
             .where(condition(chosen), jobs.program_id.is_not(None))
-            .order_by(jobs.ended, jobs.id)
+            .order_by(jobs.ended.nulls_last(), jobs.id)
         )
         runs: dict[tuple[int, str, int], list[Any]] = {}
         for program, arm, placed, state, run_s, elapsed_s, energy in self._stream(query):
