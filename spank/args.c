@@ -4,6 +4,7 @@
 
 static const char *const memory_names[] = { "preferred", "bind", "interleave", "none", NULL };
 static const char *const gpus_names[] = { "order", "isolate", "none", NULL };
+static const char *const mpirun_names[] = { "none", "place", NULL };
 static const char *const openmp_names[] = { "none", "set", NULL };
 
 static int parse_word(const char *value, const char *const *names)
@@ -49,6 +50,8 @@ static int parse_value(const char *name, size_t len, const char *value, struct s
 		return args->memory = (enum st_memory)word, 0;
 	if (len == 4 && !strncmp(name, "gpus", len) && (word = parse_word(value, gpus_names)) >= 0)
 		return args->gpus = (enum st_gpus)word, 0;
+	if (len == 6 && !strncmp(name, "mpirun", len) && (word = parse_word(value, mpirun_names)) >= 0)
+		return args->mpirun = word, 0;
 	if (len == 6 && !strncmp(name, "openmp", len) && (word = parse_word(value, openmp_names)) >= 0)
 		return args->openmp = word, 0;
 	return -1;
@@ -61,6 +64,7 @@ int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *wh
 		.local_dir = "/dev/shm",
 		.kill_switch = "/etc/slurm-topo/disabled",
 		.deadline_ms = 1000,
+		.mpirun = true,
 		.openmp = true,
 	};
 	for (int i = 0; i < argc; i++) {
@@ -69,7 +73,7 @@ int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *wh
 		if (!equals || parse_value(argv[i], (size_t)(equals - argv[i]), equals + 1, args) < 0)
 			return st_why_set(why,
 					  "plugstack.conf: argument %.60s is not one of spool=, local_dir=, tracer=, "
-					  "place=, config=, kill_switch= (absolute paths), deadline_ms=, memory=, gpus=, openmp=",
+					  "place=, config=, kill_switch= (absolute paths), deadline_ms=, memory=, gpus=, openmp=, mpirun=",
 					  argv[i]);
 	}
 	return 0;

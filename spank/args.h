@@ -18,6 +18,7 @@ struct st_args {
 	int deadline_ms;
 	enum st_memory memory;
 	enum st_gpus gpus;
+	bool mpirun; /* place what mpirun starts in batch scripts */
 	bool openmp; /* set OMP_* of placed ranks */
 };
 

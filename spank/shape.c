@@ -128,8 +128,11 @@ static void read_command(struct reading *reading, int argc, char *const *argv, s
 		apply(reading, &option);
 	if (rc < 0)
 		stand_down(reading, "shape", unknown.text);
-	if (rc == 0 && cursor.at < argc && is_launcher(argv[cursor.at]))
+	if (rc == 0 && cursor.at < argc && is_launcher(argv[cursor.at])) {
+		/* The options are mpirun's then, not the user's word. */
+		reading->stood_down = false;
 		stand_down(reading, "launcher", argv[cursor.at]);
+	}
 	for (int i = 1; i < argc; i++)
 		if (!strcmp(argv[i], ":"))
 			stand_down(reading, "shape", "heterogeneous step");

@@ -7,6 +7,7 @@
 #include "bind.h"
 #include "context.h"
 #include "devices.h"
+#include "preload.h"
 #include "record.h"
 #include "spool.h"
 #include "tracing.h"
@@ -215,25 +216,61 @@ static void place_task(struct task *task)
 	st_plan_free(&task->plan);
 }
 
+/* Lets mpirun in a batch script find its placement, with the arguments that it needs for that. */
+static int enter_batch(spank_t spank, const struct st_args *args)
+{
+	char path[PATH_MAX + 32], folder[PATH_MAX], text[3 * PATH_MAX];
+	struct st_why why;
+	char *slash;
+
+	if (!args->mpirun || !args->tracer || !args->place || !has_variable(spank, "SLURM_TOPO_JOB_GRAPH"))
+		return -1;
+	/* The library is beside the tracer. */
+	if (st_library_find(args->tracer, ST_PRELOAD_TRACE, folder, sizeof(folder), &why) < 0)
+		return -1;
+	slash = strrchr(folder, '/');
+	if (slash)
+		*slash = '\0';
+	if (st_library_find(folder, ST_PRELOAD_LAUNCH, path, sizeof(path), &why) < 0)
+		return -1;
+	if ((size_t)snprintf(text, sizeof(text), "spool=%s place=%s kill_switch=%s deadline_ms=%d%s%s", args->spool,
+			     args->place, args->kill_switch, args->deadline_ms, args->config ? " config=" : "",
+			     args->config ? args->config : "") >= sizeof(text))
+		return -1;
+	if (spank_setenv(spank, "SLURM_TOPO_JOB_LAUNCH", text, 1) != ESPANK_SUCCESS)
+		return -1;
+	return st_task_preload(spank, path, &why);
+}
+
+static void leave_batch(spank_t spank)
+{
+	if (!has_variable(spank, "SLURM_TOPO_JOB_LAUNCH"))
+		return;
+	spank_unsetenv(spank, "SLURM_TOPO_JOB_LAUNCH");
+	st_task_unload(spank, ST_PRELOAD_LAUNCH);
+}
+
 void st_task_init(spank_t spank, const struct st_args *args)
 {
 	struct task task = { .spank = spank, .args = args };
-	char traced[8], counters[8];
+	char traced[8];
 	bool has_plan = job_variable(spank, "SLURM_TOPO_JOB_PLAN", task.plan_path, sizeof(task.plan_path));
 	bool has_trace = job_variable(spank, "SLURM_TOPO_JOB_TRACE", traced, sizeof(traced)) && !strcmp(traced, "1");
-	bool has_counters =
-		spank_getenv(spank, "SLURM_TOPO_JOB_COUNTERS", counters, sizeof(counters)) != ESPANK_ENV_NOEXIST;
+	bool has_arm = has_variable(spank, "SLURM_TOPO_JOB_ARM");
 	int arm;
 
-	if ((!has_plan && !has_trace && !has_counters) || !read_identity(&task))
+	/* Every job that was marked has an arm; counters can be left by a batch step. */
+	if ((!has_arm && !has_variable(spank, "SLURM_TOPO_JOB_COUNTERS")) || !read_identity(&task))
 		return;
 	arm = access(args->kill_switch, F_OK) == 0 ? ST_OFF : task_arm(spank);
 	if (!has_trace || arm < ST_OBSERVE || st_trace_enter(spank, args, task.job, task.step, &task.why) < 0) {
 		if (task.why.text[0])
 			slurm_verbose("slurm-topo: rank %u: not traced: %s", task.rank, task.why.text);
-		if (has_counters)
+		if (has_variable(spank, "SLURM_TOPO_JOB_COUNTERS"))
 			st_trace_leave(spank, args);
 	}
+	if (strcmp(task.step, "batch") || arm < ST_ADVISE || enter_batch(spank, args) < 0)
+		leave_batch(spank);
 	if (has_plan && arm == ST_ENFORCE)
 		place_task(&task);
 	else if (has_plan)

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "preload.h"
 #include "spool.h"
 
 #define PRELOAD_MAX 32768
@@ -27,63 +28,68 @@ bool st_step_name(uint32_t step, char *name, size_t size)
 	return true;
 }
 
-/* The tracer's file: the argument itself, or the library in the folder that it names. */
-static int find_tracer(const struct st_args *args, char *path, size_t size, struct st_why *why)
+int st_library_find(const char *given, const char *name, char *path, size_t size, struct st_why *why)
 {
 	struct stat stat;
 
-	if (!args->tracer)
-		return st_why_set(why, "tracer= is not set in plugstack.conf");
-	snprintf(path, size, "%s", args->tracer);
+	snprintf(path, size, "%s", given);
 	if (lstat(path, &stat) == 0 && S_ISDIR(stat.st_mode))
-		snprintf(path, size, "%s/libslurm_topo_trace.so", args->tracer);
+		snprintf(path, size, "%s/%s", given, name);
 	/* ld.so complains on the user's terminal about what it cannot preload. */
 	if (access(path, R_OK) < 0)
 		return st_why_set(why, "tracer: %.120s cannot be read", path);
 	return 0;
 }
 
-/* Copies a list of LD_PRELOAD without the tracer, whatever separates its items; false where it has no room. */
-static bool copy_without(const char *list, const char *tracer, char *into, size_t size)
+static int find_tracer(const struct st_args *args, char *path, size_t size, struct st_why *why)
 {
-	size_t used = 0;
-
-	into[0] = '\0';
-	while (*list) {
-		size_t len = strcspn(list, ": ");
-
-		if (len && (len != strlen(tracer) || strncmp(list, tracer, len))) {
-			if (used + len + 2 > size)
-				return false;
-			if (used)
-				into[used++] = ':';
-			memcpy(into + used, list, len);
-			used += len;
-			into[used] = '\0';
-		}
-		list += len + (list[len] != '\0');
-	}
-	return true;
+	if (!args->tracer)
+		return st_why_set(why, "tracer= is not set in plugstack.conf");
+	return st_library_find(args->tracer, ST_PRELOAD_TRACE, path, size, why);
 }
 
-/* LD_PRELOAD with the tracer in front of what the user has there; without it where `add` is false. */
-static int set_preload(spank_t spank, const char *tracer, bool add, struct st_why *why)
+static const char *base_name(const char *path)
 {
-	static char before[PRELOAD_MAX], rest[PRELOAD_MAX], after[PRELOAD_MAX + PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* `before`: the list without the file that is to be added or dropped. */
+static int read_preload(spank_t spank, const char *name, char *rest, size_t size)
+{
+	static char before[PRELOAD_MAX];
 	spank_err_t found = spank_getenv(spank, "LD_PRELOAD", before, sizeof(before));
 
+	rest[0] = '\0';
 	if (found == ESPANK_ENV_NOEXIST)
-		before[0] = '\0';
-	else if (found != ESPANK_SUCCESS)
+		return 0;
+	/* Longer than we keep, or than there is room for. */
+	return found == ESPANK_SUCCESS && st_preload_drop(before, name, rest, size) ? 0 : -1;
+}
+
+int st_task_preload(spank_t spank, const char *path, struct st_why *why)
+{
+	static char rest[PRELOAD_MAX], after[PRELOAD_MAX + PATH_MAX + 64];
+
+	if (read_preload(spank, base_name(path), rest, sizeof(rest)) < 0)
 		return st_why_set(why, "tracer: LD_PRELOAD is too long");
-	if (!copy_without(before, tracer, rest, sizeof(rest)))
-		return st_why_set(why, "tracer: LD_PRELOAD is too long");
-	if (!add && !rest[0])
-		return spank_unsetenv(spank, "LD_PRELOAD") == ESPANK_SUCCESS ? 0 : -1;
-	snprintf(after, sizeof(after), "%s%s%s", add ? tracer : "", add && rest[0] ? ":" : "", rest);
+	snprintf(after, sizeof(after), "%s%s%s", path, rest[0] ? ":" : "", rest);
 	if (spank_setenv(spank, "LD_PRELOAD", after, 1) != ESPANK_SUCCESS)
 		return st_why_set(why, "tracer: LD_PRELOAD cannot be set");
 	return 0;
+}
+
+void st_task_unload(spank_t spank, const char *name)
+{
+	static char rest[PRELOAD_MAX];
+
+	if (read_preload(spank, name, rest, sizeof(rest)) < 0)
+		return;
+	if (rest[0])
+		spank_setenv(spank, "LD_PRELOAD", rest, 1);
+	else
+		spank_unsetenv(spank, "LD_PRELOAD");
 }
 
 /* The folder <local_dir>/slurm-topo-<uid>/<job>.<step>, its path in `path`. */
@@ -121,7 +127,7 @@ int st_trace_enter(spank_t spank, const struct st_args *args, uint32_t job, cons
 		return -1;
 	if (spank_setenv(spank, "SLURM_TOPO_JOB_COUNTERS", path, 1) != ESPANK_SUCCESS)
 		return st_why_set(why, "tracer: its variables cannot be set");
-	return set_preload(spank, tracer, true, why);
+	return st_task_preload(spank, tracer, why);
 }
 
 void st_trace_leave(spank_t spank, const struct st_args *args)
@@ -131,5 +137,5 @@ void st_trace_leave(spank_t spank, const struct st_args *args)
 
 	spank_unsetenv(spank, "SLURM_TOPO_JOB_COUNTERS");
 	if (args->tracer && find_tracer(args, tracer, sizeof(tracer), &ignored) == 0)
-		set_preload(spank, tracer, false, &ignored);
+		st_task_unload(spank, base_name(tracer));
 }

@@ -7,6 +7,14 @@
 /* Names a step as files do: its number, or "batch". False for steps that are not ours (extern, interactive). */
 bool st_step_name(uint32_t step, char *name, size_t size);
 
+/* A library of ours: `given` itself, or the file `name` in that folder. 0, or -1 and why where it cannot be read. */
+int st_library_find(const char *given, const char *name, char *path, size_t size, struct st_why *why);
+
+/* LD_PRELOAD of the task with `path` in front of what the user has there, and not twice. 0, or -1 and why. */
+int st_task_preload(spank_t spank, const char *path, struct st_why *why);
+/* The same without the file of that name. */
+void st_task_unload(spank_t spank, const char *name);
+
 /* Makes the folder of the counters and sets LD_PRELOAD. 0, or -1 and why; then the task's environment is as it was. */
 int st_trace_enter(spank_t spank, const struct st_args *args, uint32_t job, const char *step, struct st_why *why);
 

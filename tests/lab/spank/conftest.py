@@ -118,14 +118,20 @@ class Site:
         *options: str,
         env: Mapping[str, str] | None = None,
         launcher: str = "salloc",
+        marked: bool = False,
     ) -> dict[str, Outcome]:
-        """Run each shell command in one allocation of `options`, as the user; results by name."""
+        """Run each shell command in one allocation of `options`, as the user; results by name.
+
+        `marked`: the job has our variables from its submission on, not only inside its script.
+        """
         work = Path(self.folder, f"job{len(list(self.folder.glob('job*')))}")
         work.mkdir()
         os.chown(work, UID, UID)
         exports = {"SLURM_TOPO_JOB_ARM": "enforce", "SLURM_TOPO_JOB_GRAPH": GRAPH, **(env or {})}
-        lines = ["#!/bin/bash", "unset ${!SLURM_TOPO_JOB_*}"]
-        lines += [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
+        lines = ["#!/bin/bash"]
+        if not marked:
+            lines.append("unset ${!SLURM_TOPO_JOB_*}")
+            lines += [f"export {name}={shlex.quote(value)}" for name, value in exports.items()]
         for i, command in enumerate(commands.values()):
             (work / f"{i}.sh").write_text(command + "\n")
             lines.append(f"( . {work}/{i}.sh ) > {work}/{i}.out 2> {work}/{i}.err; echo $? > {work}/{i}.code")
@@ -136,7 +142,7 @@ class Site:
             argv = ["salloc", "--quiet", *options, str(script)]
         else:
             argv = ["sbatch", "--wait", "--output", str(work / "log"), *options, str(script)]
-        result = self.lab.run(argv, user=USER, cwd=str(work), timeout=240)
+        result = self.lab.run(argv, user=USER, cwd=str(work), env=exports if marked else {}, timeout=240)
         assert result.returncode == 0, result.stderr
         self.output = (work / "log").read_text() if launcher != "salloc" else result.stdout
         return {

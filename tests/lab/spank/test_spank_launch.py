@@ -251,3 +251,60 @@ def test_option_in_the_script_is_read(site: Site) -> None:
     result = site.lab.run(["sbatch", "--wait", str(script)], user="nobody", cwd="/tmp")
     assert result.returncode == 0, result.stderr
     assert "SLURM_TOPO=off" in output.read_text().splitlines()
+
+
+MPI_TELL = TELL.replace("$SLURM_PROCID $SLURMD_NODENAME", "$OMPI_COMM_WORLD_RANK $(hostname)")
+
+# name -> (mpirun's options, whether it is placed, word with which the recorded reason begins)
+MPIRUN: dict[str, tuple[str, bool, str]] = {
+    "bare": ("", True, "cost"),
+    "the job's number of ranks": ("-n 8 --report-bindings -x HOME -mca btl self,tcp", True, "cost"),
+    "another number of ranks": ("-n 4", False, "shape: ntasks differs"),
+    "mapping": ("--map-by node", False, "shape: mpirun option --map-by"),
+    "binding": ("--bind-to none", False, "shape: mpirun option --bind-to"),
+    "mapping by parameter": ("-mca rmaps_base_mapping_policy node", False, "user: rmaps_base_mapping_policy"),
+    "several programs": ("-n 4 true : -n 4", False, "shape: "),
+}
+
+
+NO_HOOK = """
+function slurm_job_submit(job, parts, uid) return slurm.SUCCESS end
+function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end
+return slurm.SUCCESS
+"""
+
+
+@pytest.fixture(scope="module")
+def mpirun(spank_site: Site) -> tuple[Outcomes, list[dict[str, Any]]]:
+    """All of them in one batch job that was marked at submission."""
+    spank_site.reset()
+    # The hook takes marks away that it has not set itself.
+    hook = spank_site.lab.layout.etc("job_submit.lua")
+    before = hook.read_text()
+    hook.write_text(NO_HOOK)
+    try:
+        outcomes = spank_site.in_job(
+            {name: f"mpirun {way[0]} sh -c {quoted(MPI_TELL)}" for name, way in MPIRUN.items()},
+            "-N4",
+            "-n8",
+            launcher="sbatch",
+            marked=True,
+        )
+    finally:
+        hook.write_text(before)
+    return outcomes, spank_site.records("mpirun")
+
+
+@pytest.mark.parametrize("name", MPIRUN)
+def test_mpirun_is_placed_where_its_shape_is_certain(mpirun: tuple[Outcomes, Any], name: str) -> None:
+    outcome = mpirun[0][name]
+    assert outcome.code == 0, outcome.err
+    assert outcome.lines == []
+    assert (outcome.ranks == PLACED) == MPIRUN[name][1]
+
+
+def test_decision_on_mpirun_is_recorded(mpirun: tuple[Any, list[dict[str, Any]]]) -> None:
+    assert len(mpirun[1]) == len(MPIRUN)
+    for record, (_, applied, reason) in zip(mpirun[1], MPIRUN.values(), strict=True):
+        assert record["reason"].startswith(reason)
+        assert record["decision"] == ("place" if applied else "stand-down")

@@ -64,3 +64,21 @@ def drive(driver: Path) -> Drive:
         return result
 
     return run
+
+
+@pytest.fixture(scope="session")
+def mpirun(tmp_path_factory: pytest.TempPathFactory, driver: Path, project_root: Path) -> Path:
+    """A program called mpirun with spank/mpirun.c in it, linked to a stand-in of Open MPI 4's library."""
+    folder = tmp_path_factory.mktemp("mpirun")
+    spank = project_root / "spank"
+    rte = folder / "libopen-rte.so.40"
+    (folder / "rte.c").write_text("int rte; int *rte_of(void) { return &rte; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(rte), str(folder / "rte.c")], check=True, timeout=60)
+    core = ["allocation", "args", "base", "child", "launch", "mpirun", "openmpi", "options"]
+    core += ["plan", "preload", "record", "search", "shape", "spool"]
+    sources = [*(str(spank / f"{name}.c") for name in core), str(HERE / "fake_mpirun.c")]
+    program = folder / "mpirun"
+    link = ["-Wl,--no-as-needed", str(rte), f"-Wl,-rpath,{folder}"]
+    command = ["gcc", *FLAGS, *SANITIZERS, f"-I{spank}", "-o", str(program), *sources, *link]
+    subprocess.run(command, check=True, timeout=300)
+    return program

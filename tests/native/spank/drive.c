@@ -13,7 +13,9 @@
 #include "collect.h"
 #include "devices.h"
 #include "fake_spank.h"
+#include "openmpi.h"
 #include "plan.h"
+#include "preload.h"
 #include "record.h"
 #include "shape.h"
 #include "spool.h"
@@ -127,19 +129,39 @@ static int drive_args(int argc, char **argv)
 	return 0;
 }
 
-static int drive_shape(void)
+static int drive_shape(st_option_reader *next)
 {
 	struct st_shape shape;
 	struct st_why why = { "certain" };
 	int argc;
 	char **argv = st_command_line(&argc);
-	int rc = st_shape_read(argc, argv, st_option_next, &shape, &why);
+	int rc = st_shape_read(argc, argv, next, &shape, &why);
 
 	printf("%d %s\n", rc, why.text);
 	printf("ntasks %u cpus %u nodes %u per_node %u all %d exact %d quiet %d info %d topo %s\n", shape.ntasks,
 	       shape.cpus, shape.nodes, shape.per_node, shape.all_nodes, shape.exact, shape.quiet, shape.info,
 	       shape.topo < 0 ? "-" : st_arm_name(shape.topo));
 	free(argv);
+	return 0;
+}
+
+static int drive_wish(void)
+{
+	struct st_why why = { "none" };
+
+	st_openmpi_wish(&why);
+	printf("%s\n", why.text);
+	return 0;
+}
+
+/* list, name, room */
+static int drive_preload(char **argv)
+{
+	size_t size = (size_t)atoi(argv[3]);
+	char *into = malloc(size);
+
+	printf("%d %s\n", st_preload_drop(argv[1], argv[2], into, size), into);
+	free(into);
 	return 0;
 }
 
@@ -339,7 +361,13 @@ int main(int argc, char **argv)
 	if (!strcmp(part, "args"))
 		return drive_args(argc, argv);
 	if (!strcmp(part, "shape"))
-		return drive_shape();
+		return drive_shape(st_option_next);
+	if (!strcmp(part, "mpirun-shape"))
+		return drive_shape(st_openmpi_next);
+	if (!strcmp(part, "mpirun-wish"))
+		return drive_wish();
+	if (!strcmp(part, "preload"))
+		return drive_preload(argv);
 	if (!strcmp(part, "allocation"))
 		return drive_allocation();
 	if (!strcmp(part, "fits"))

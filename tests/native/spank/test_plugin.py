@@ -762,3 +762,123 @@ def test_step_that_was_not_traced_collects_nothing(drive: Run, site: Site) -> No
 def test_extern_step_collects_nothing(drive: Run, site: Site) -> None:
     end_step(drive, site, FAKE_STEP="4294967292")
     assert not (site.user / "traces").exists()
+
+
+MARKED = {"SLURM_TOPO_JOB_GRAPH": GRAPH, "FAKE_STEP": "4294967291"}
+
+
+@pytest.fixture
+def launch(site: Site) -> Path:
+    """The library for mpirun, beside the tracer."""
+    path = site.folder / "libslurm_topo_launch.so"
+    path.touch()
+    return path
+
+
+def test_batch_script_of_a_known_program_gets_the_library_for_mpirun(
+    drive: Run, site: Site, launch: Path
+) -> None:
+    env = task(drive, site, **MARKED).env
+    assert env["LD_PRELOAD"] == str(launch)
+    assert env["SLURM_TOPO_JOB_LAUNCH"] == (
+        f"spool={site.spool} place={site.place} kill_switch={site.folder}/disabled deadline_ms=5000"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"FAKE_STEP": "0"},
+        {"SLURM_TOPO": "observe"},
+        {"SLURM_TOPO_JOB_GRAPH": None},
+        {"arguments": " mpirun=none"},
+        {"library": None},
+        {"disabled": True},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_other_steps_do_not_get_it(drive: Run, site: Site, launch: Path, change: dict[str, Any]) -> None:
+    if "library" in change:
+        launch.unlink()
+    if "disabled" in change:
+        (site.folder / "disabled").touch()
+    env = {**MARKED, "FAKE_ARGS": site.arguments + change.get("arguments", "")}
+    env |= {name: value for name, value in change.items() if name.isupper()}
+    result = task(drive, site, **{k: v for k, v in env.items() if v is not None})
+    assert not {"LD_PRELOAD", "SLURM_TOPO_JOB_LAUNCH"} & set(result.env)
+
+
+def test_steps_of_the_batch_script_lose_it_again(drive: Run, site: Site, launch: Path) -> None:
+    env = {**MARKED, "FAKE_STEP": "0", "SLURM_TOPO_JOB_LAUNCH": "spool=/x"}
+    result = drive_with_preload(drive, site, f"{launch}:libmine.so", **env)
+    assert result.env["LD_PRELOAD"] == "libmine.so"
+    assert "SLURM_TOPO_JOB_LAUNCH" not in result.env
+
+
+def run_mpirun(program: Path, site: Site, *arguments: str, **env: str) -> tuple[dict[str, str], list[str]]:
+    """What the library leaves in the environment of mpirun, and what it prints."""
+    common = {"SLURM_TOPO_JOB_LAUNCH": site.arguments, "HOME": str(site.folder)}
+    result = subprocess.run(
+        [str(program), *arguments],
+        env={**JOB, **common, "PATH": os.environ["PATH"], **env},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert result.returncode == 0, result.stderr
+    assert "Sanitizer" not in result.stderr
+    return dict(line.split("=", 1) for line in result.stdout.splitlines()), result.stderr.splitlines()
+
+
+def test_mpirun_gets_a_rank_file(mpirun: Path, site: Site) -> None:
+    found, said = run_mpirun(mpirun, site, "-n", "2", "./app")
+    ranks = site.plan().with_suffix(".ranks")
+    assert found == {"OMPI_MCA_rmaps_rank_file_path": str(ranks), "OMPI_MCA_rmaps_rank_file_physical": "1"}
+    assert ranks.read_text() == "rank 0=n2 slot=0\nrank 1=n1 slot=0\n"
+    assert said == []
+    (record,) = site.records()
+    assert (record["where"], record["decision"], record["reason"]) == ("mpirun", "place", "cost")
+
+
+def test_mpirun_and_srun_share_the_plan(mpirun: Path, drive: Run, site: Site) -> None:
+    run_mpirun(mpirun, site, "./app")
+    assert "SLURM_HOSTFILE" in srun(drive, site).now
+    assert len(site.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "plan", "reason"),
+    [
+        (("--map-by", "node", "./app"), {}, PLAN, "shape: mpirun option --map-by"),
+        (
+            ("./app",),
+            {"OMPI_MCA_rmaps_base_mapping_policy": "node"},
+            PLAN,
+            "user: OMPI_MCA_rmaps_base_mapping",
+        ),
+        (("./app",), {"SLURM_TOPO": "off"}, PLAN, "user: topo off"),
+        (("./app",), {}, PLAN.replace("cpus=0", "cpus=2"), "shape: mpirun on parts of nodes"),
+        (("./app",), {}, PLAN.replace("cpus=0", "cpus=-"), "plan: no CPUs"),
+    ],
+)
+def test_uncertain_mpirun_is_left_alone(
+    mpirun: Path, site: Site, arguments: tuple[str, ...], env: dict[str, str], plan: str, reason: str
+) -> None:
+    (site.folder / "answer").write_text(plan)
+    found, said = run_mpirun(mpirun, site, *arguments, **env)
+    assert not [name for name in found if "rank_file" in name]
+    assert said == []
+    assert site.records()[0]["reason"].startswith(reason)
+
+
+def test_fault_in_mpirun_is_one_line(mpirun: Path, site: Site) -> None:
+    site.place.unlink()
+    found, said = run_mpirun(mpirun, site, "./app")
+    assert found == {}
+    assert said == [f"mpirun: slurm-topo: stood down: place: {site.place}: No such file or directory"]
+
+
+def test_unmarked_mpirun_is_left_alone(mpirun: Path, site: Site) -> None:
+    assert run_mpirun(mpirun, site, "./app", SLURM_TOPO_JOB_ARM="off") == ({}, [])
+    assert run_mpirun(mpirun, site, "./app", SLURM_TOPO_JOB_LAUNCH="rubbish") == ({}, [])
+    assert not (site.user / "records").exists()

@@ -1,0 +1,13 @@
+/* Lists of LD_PRELOAD. */
+#ifndef ST_PRELOAD_H
+#define ST_PRELOAD_H
+
+#include "base.h"
+
+#define ST_PRELOAD_TRACE "libslurm_topo_trace.so"
+#define ST_PRELOAD_LAUNCH "libslurm_topo_launch.so"
+
+/* Copies a list without the items whose file name is `name`, whatever separates them. False where there is no room. */
+bool st_preload_drop(const char *list, const char *name, char *into, size_t size);
+
+#endif
