@@ -87,6 +87,32 @@ def capture(ctx: click.Context, output: str, compare: str) -> None:
     capture_machine(output)
 
 
+@machine.command()
+@click.argument("source", default="", metavar="[CLUSTER | XML]")
+@click.option("--nodes", default="", metavar="HOSTLIST", help="Of a cluster: measure on these nodes.")
+@click.option("--pairs", default=4, show_default=True, help="Pairs of a level that play at the same time.")
+@click.option(
+    "--launch",
+    default="",
+    metavar="COMMAND",
+    help="Starts the ranks, instead of srun or mpirun: may hold {ranks} {nodes} {per_node} {hosts}.",
+)
+@click.option("--compiler", default="mpicc", show_default=True, help="Compiles the measuring program.")
+@click.option(
+    "--work", default="", metavar="DIR", help="Folder that all nodes see [default: the present one]."
+)
+@click.option("--timeout", default=600.0, show_default=True, help="Seconds that the measurement may take.")
+@click.option(
+    "-o", "--output", default="", metavar="OUT", help="Write the cluster description with the costs there."
+)
+@click.option("--format", "form", type=click.Choice(["table", "json"]), default="table", show_default=True)
+def calibrate(**options: Any) -> None:
+    """Measure latency and bandwidth of every level with MPI ping-pong between bound ranks."""
+    from slurm_topo.cli.machine_calibrate import CalibrateOptions, run_calibrate
+
+    run_calibrate(CalibrateOptions(**options))
+
+
 def _is_cluster(source: str) -> bool:
     from slurm_topo.machine.read import kind_of
 

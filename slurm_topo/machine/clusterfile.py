@@ -15,7 +15,7 @@ from typing import Any
 from slurm_topo.errors import InputError, MachineError
 from slurm_topo.machine.cluster import ClassEntry, Cluster, hwloc_entry, synthetic_entry
 from slurm_topo.machine.fabric import Fabric, Switch
-from slurm_topo.machine.levels import ORIGINS, is_level
+from slurm_topo.machine.levels import ORIGINS, MeasuredLevel, is_level
 from slurm_topo.machine.shape import INSIDE, MOST_CORES, NodeClass, from_counts, renumber
 from slurm_topo.model import Level
 from slurm_topo.units import expand_hostlist, fold_hostlist
@@ -206,7 +206,10 @@ def _level(entry: Any) -> Level:
     origin = _string(entry, "origin", what, "given")
     if origin not in ORIGINS:
         raise MachineError(f"{what}: origin {origin!r} is unknown; it is one of {', '.join(ORIGINS)}")
-    return Level(name, _number(entry, "latency_s", what), per_byte, origin)
+    latency = _number(entry, "latency_s", what)
+    if entry.get("meta"):
+        return MeasuredLevel(name, latency, per_byte, origin, _mapping(entry, "meta", what))
+    return Level(name, latency, per_byte, origin)
 
 
 def _keys(raw: Any, known: Sequence[str], what: str) -> None:
@@ -321,12 +324,15 @@ def _switch_json(switch: Switch) -> dict[str, str]:
 
 
 def _level_json(level: Level) -> dict[str, Any]:
-    return {
+    document: dict[str, Any] = {
         "name": level.name,
         "latency_s": level.latency_s,
         "seconds_per_byte": level.seconds_per_byte,
         "origin": level.origin,
     }
+    if isinstance(level, MeasuredLevel) and level.meta:
+        document["meta"] = dict(level.meta)
+    return document
 
 
 def write_cluster(cluster: Cluster, path: str | os.PathLike[str]) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from slurm_topo.errors import MachineError
 from slurm_topo.model import Level
@@ -26,6 +28,13 @@ _TIER_LATENCY_S = 4.0e-7
 _TIER_SHARE = 0.6
 _SWITCH = re.compile(r"^switch(\d*)$")
 ORIGINS = ("assumed", "measured", "given")
+
+
+@dataclass(frozen=True)
+class MeasuredLevel(Level):
+    """A level with how it was measured (date, method, spread), which the description keeps under ``meta``."""
+
+    meta: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 def switch_level(height: int) -> str:
