@@ -1,0 +1,121 @@
+"""srun's command line and environment: where the shape of the step is certain, and where not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+Drive = Callable[..., object]
+
+JOB = {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "4", "SLURM_JOB_NUM_NODES": "2"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("./app", "-m", "--cpu-bind=none"),
+        ("-n4", "./app"),
+        ("-n", "4", "-N2", "-c1", "./app"),
+        ("--ntasks=4", "--nodes", "2", "./app"),
+        ("--lab", "-n", "4", "-u", "./app"),
+        ("-luK0", "-Jname", "--job-name", "-m", "./app"),
+        ("-Q", "--mpi=pmix", "--export=ALL,A=1", "--kill-on-bad-exit", "./app"),
+        ("--", "-m", "cyclic"),
+        ("--cpu-bind=verbose", "./app"),
+        ("--hint=nomultithread", "--threads-per-core=1", "--overlap", "./app"),
+        ("--jobid=77", "--ntasks-per-node", "2", "./app"),
+        ("--topo=advise", "./app"),
+    ],
+)
+def test_shape_is_certain(drive: Drive, arguments: tuple[str, ...]) -> None:
+    out = drive("shape", *arguments, env=JOB).stdout.splitlines()
+    assert out[0] == "0 certain"
+    assert out[1].startswith("ntasks 4 cpus 1 nodes 2 ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--cpu-bind=cores", "./app"), "user: cpu-bind"),
+        (("--cpu_bind", "none", "./app"), "user: cpu_bind"),
+        (("--cpu-b=none", "./app"), "user: cpu-bind"),
+        (("-m", "cyclic", "./app"), "user: distribution"),
+        (("-mcyclic", "./app"), "user: distribution"),
+        (("-lmcyclic", "./app"), "user: distribution"),
+        (("--distribution=plane=2", "./app"), "user: distribution"),
+        (("--mem-bind=local", "./app"), "user: mem-bind"),
+        (("--gpu-bind=closest", "./app"), "user: gpu-bind"),
+        (("-w", "n1", "./app"), "user: nodelist"),
+        (("-x", "n1", "./app"), "user: exclude"),
+        (("-r1", "./app"), "user: relative"),
+        (("-F", "file", "./app"), "user: nodefile"),
+        (("--hint=compute_bound", "./app"), "user: hint"),
+        (("-n2", "./app"), "shape: ntasks differs from the job's"),
+        (("-N1", "./app"), "shape: nodes differs from the job's"),
+        (("-N1-2", "./app"), "shape: nodes"),
+        (("-c2", "./app"), "shape: cpus-per-task differs from the job's"),
+        (("-nfour", "./app"), "shape: ntasks"),
+        (("--multi-prog", "file"), "shape: multi-prog"),
+        (("-O", "./app"), "shape: overcommit"),
+        (("--het-group=0", "./app"), "shape: het-group"),
+        (("-n4", "./app", ":", "-n2", "./b"), "shape: heterogeneous step"),
+        (("--container-image=x", "./app"), "shape: srun option --container-image=x is not known"),
+        (("--n", "4", "./app"), "shape: srun option --n is not known"),
+        (("-y", "./app"), "shape: srun option -y is not known"),
+        (("-n",), "shape: srun option --ntasks has no value"),
+        (("--label=1", "./app"), "shape: srun option --label takes no value"),
+        (("--jobid=78", "./app"), "shape: jobid"),
+        (("-N2", "-w", "n[1-2]", "--ntasks=2", "/usr/bin/orted", "-mca"), "launcher: /usr/bin/orted"),
+    ],
+)
+def test_uncertain_command_line_stands_down(drive: Drive, arguments: tuple[str, ...], reason: str) -> None:
+    assert drive("shape", *arguments, env=JOB).stdout.splitlines()[0] == f"-1 {reason}"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kind"),
+    [
+        ("SLURM_HOSTFILE", "/x", "user"),
+        ("SLURM_DISTRIBUTION", "cyclic", "user"),
+        ("SLURM_CPU_BIND", "cores", "user"),
+        ("SLURM_MEM_BIND", "local", "user"),
+        ("SLURM_GPU_BIND", "closest", "user"),
+        ("SLURM_HINT", "multithread", "user"),
+        ("SLURM_THREADS_PER_CORE", "2", "user"),
+        ("SLURM_OVERCOMMIT", "1", "shape"),
+        ("SLURM_HET_SIZE", "2", "shape"),
+        ("SLURM_NTASKS_PER_SOCKET", "2", "shape"),
+        ("SLURM_GPUS_PER_TASK", "1", "shape"),
+        ("SLURM_GPUS", "8", "shape"),
+    ],
+)
+def test_users_variable_stands_down(drive: Drive, name: str, value: str, kind: str) -> None:
+    out = drive("shape", "./app", env={**JOB, name: value}).stdout.splitlines()[0]
+    assert out == f"-1 {kind}: {name}"
+
+
+def test_step_inside_a_step_stands_down(drive: Drive) -> None:
+    out = drive(
+        "shape", "./app", env={**JOB, "SLURM_STEP_ID": "0", "SLURM_CPU_BIND": "quiet,mask_cpu:0x1"}
+    ).stdout
+    assert out.startswith("-1 shape: inside another step\n")
+
+
+def test_job_without_a_number_of_tasks_stands_down(drive: Drive) -> None:
+    out = drive("shape", "./app", env={"SLURM_JOB_ID": "77", "SLURM_JOB_NUM_NODES": "2"}).stdout
+    assert out.startswith("-1 shape: the job names no number of tasks or nodes\n")
+
+
+def test_last_topo_option_counts_and_is_read_beside_other_reasons(drive: Drive) -> None:
+    out = drive(
+        "shape", "--topo=off", "-mcyclic", "--topo", "advise", "-Q", "./app", env=JOB
+    ).stdout.splitlines()
+    assert out[0] == "-1 user: distribution"
+    assert out[1].endswith("quiet 1 info 0 topo advise")
+
+
+def test_long_command_line_is_read(drive: Drive) -> None:
+    out = drive("shape", "-n4", "./app", *["argument" * 10] * 5000, env=JOB).stdout
+    assert out.startswith("0 certain\n")
