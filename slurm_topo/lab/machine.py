@@ -112,18 +112,27 @@ def destroy(folder: Path) -> None:
     LabError
         A process does not go (it hangs in the kernel).
     """
-    for starter in find_starters(folder):
+    _end_processes(folder)
+    # One that an `up` has left behind and that has not come to start process 1 yet; or it did so right now.
+    starters = find_starters(folder)
+    for starter in starters:
         kill(starter, signal.SIGKILL)
-    for keeper in find_keepers(folder):
-        rest = [process.pid for process in members(keeper)]
-        kill(keeper, signal.SIGKILL)
-        shell.wait_until(partial(_gone, rest), _SECONDS, "processes of the lab")
+    if starters:
+        _end_processes(folder)
     for interface in _interfaces(folder):
         try:
             shell.wait_until(partial(_gone_link, interface), _SECONDS, interface)
         except LabError:
             # Somebody outside holds the lab's namespaces open (an nsenter by hand): take at least the link.
             shell.run(["ip", "link", "delete", interface], check=False)
+
+
+def _end_processes(folder: Path) -> None:
+    for keeper in find_keepers(folder):
+        # Whoever started process 1 reaps it and ends, too.
+        rest = [*(process.pid for process in members(keeper)), *find_starters(folder)]
+        kill(keeper, signal.SIGKILL)
+        shell.wait_until(partial(_gone, rest), _SECONDS, "processes of the lab")
 
 
 def _gone(pids: list[int]) -> bool:

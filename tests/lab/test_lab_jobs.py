@@ -181,7 +181,7 @@ def test_accounting_knows_finished_jobs(lab: Lab) -> None:
     job = result.stdout.split()[-1]
     # slurmctld hands batch jobs to slurmdbd every five seconds.
     sacct = f"sacct -nXPj {job} -o jobname,state"
-    waiting = f"for i in $(seq 150); do {sacct} | grep -q COMPLETED && break; sleep 0.2; done"
+    waiting = f"for i in $(seq 150); do {sacct} | grep -q 'counted|COMPLETED' && break; sleep 0.2; done"
     assert lab.run(["sh", "-c", f"{waiting}; {sacct}"]).stdout == "counted|COMPLETED\n"
 
 
