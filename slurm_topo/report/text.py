@@ -60,10 +60,11 @@ def percent(ratio: float) -> str:
 
     Examples
     --------
-    >>> percent(0.423), percent(-0.004)
-    ('42.3 %', '-0.4 %')
+    >>> percent(0.423), percent(-0.004), percent(-0.0001)
+    ('42.3 %', '-0.4 %', '0.0 %')
     """
-    return f"{ratio * 100:.1f} %"
+    # Adding 0.0 turns a negative zero into zero.
+    return f"{round(ratio * 100, 1) + 0.0:.1f} %"
 
 
 def number(value: float, unit: str) -> str:

@@ -27,7 +27,9 @@ MEASURE = """<script>addEventListener('load', () => {
   parent.postMessage([innerWidth, document.documentElement.scrollWidth, out.join('|')].join(';'), '*');
 })</script>"""
 AROUND = """<!DOCTYPE html><body style="margin:0"><p id="found">none</p>
-<script>addEventListener('message', e => {{ document.getElementById('found').textContent = e.data; }});</script>
+<script>
+addEventListener('message', e => {{ document.getElementById('found').textContent = e.data; }});
+</script>
 <iframe src="{page}" style="border:0;width:{width}px;height:{height}px"></iframe></body>"""
 
 

@@ -233,9 +233,7 @@ def _intervention(runs: Runs, analysis: Analysis) -> tuple[Line, ...]:
     wait, launches, tracing = _added_wait(runs, analysis), _launches(runs, analysis), _tracing(runs, analysis)
     return (
         Line("launches", launches, "mean seconds of our part in srun x nodes, for every placed run"),
-        Line(
-            "tracing", tracing, "traced runs against their nearest runs before, median, on their node-hours"
-        ),
+        Line("tracing", tracing, "traced runs against runs before of their key, median, on their node-hours"),
         Line("added wait in the queue", wait, "median paired difference of the wait, after - before"),
     )
 

@@ -133,7 +133,7 @@ def _method(c: Comparison) -> Iterator[Block]:
     rows = (
         ("Assignment", c.design),
         ("Compared", estimand),
-        ("Pairing key", f"{', '.join(m.key)}; each run after with the nearest run before of its key in time"),
+        ("Pairing key", f"{', '.join(m.key)}; runs of a key meet in the order of time, evenly spread"),
         ("Adjusted for", terms + unknown),
         ("Statistic", "median of the paired differences of the logarithm of adjusted times"),
         ("Interval", f"{percent(m.level)}, {m.repetitions:,} resamples, seed {m.seed}; {inference}"),

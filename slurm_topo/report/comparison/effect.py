@@ -16,7 +16,7 @@ from slurm_topo.report.runs import Indices
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Each run after with the run before of the same key that started nearest to it.
+    """Each run after with the run before of the same key at the same place in the order of time.
 
     Attributes
     ----------
@@ -78,8 +78,11 @@ _NAN = math.nan
 NO_EFFECT = Effect(_NAN, _NAN, _NAN, _NAN, 0, 0, 0.0, _NAN, _NAN, _NAN, _NAN)
 
 
-def nearest(start: Floats, after: NDArray[np.bool_], key: NDArray[np.int64]) -> tuple[Indices, Indices]:
-    """For each run after the run before of the same key that started nearest to it.
+def partners(start: Floats, after: NDArray[np.bool_], key: NDArray[np.int64]) -> tuple[Indices, Indices]:
+    """For each run after the run before of the same key at the same place in the order of time.
+
+    With r runs after and s before, the i-th after (from 0) meets the ``floor((i + 1/2) s / r)``-th before:
+    runs before are used evenly, and runs that alternate in time meet their neighbours.
 
     Parameters
     ----------
@@ -88,33 +91,23 @@ def nearest(start: Floats, after: NDArray[np.bool_], key: NDArray[np.int64]) -> 
     after : bool array, shape (n,)
         Side.
     key : int64 array, shape (n,)
-        Every key has runs on both sides.
+        Every key has runs on both sides; dense from 0.
 
     Returns
     -------
     after, before : intp arrays, shape (m,)
-        Positions; of two equally near the earlier one.
+        Positions.
     """
-    start = np.nan_to_num(start)
-    order = np.lexsort((np.arange(len(start)), start, key))
-    is_before = ~after[order]
-    position = np.arange(len(order))
-    last = np.maximum.accumulate(np.where(is_before, position, -1))
-    following = np.minimum.accumulate(np.where(is_before, position, len(order))[::-1])[::-1]
-    mine = np.flatnonzero(~is_before)
-    left, right = last[mine], following[mine]
-    here = order[mine]
-    distance = [_distance(order, i, here, start, key) for i in (left, right)]
-    chosen = np.where(distance[0] <= distance[1], left, right)
-    return here, order[chosen]
-
-
-def _distance(order: Indices, at: Indices, here: Indices, start: Floats, key: NDArray[np.int64]) -> Floats:
-    """Seconds to the run at this place of the order; infinite where it is of another key or none."""
-    other = order[np.clip(at, 0, len(order) - 1)]
-    good = (at >= 0) & (at < len(order)) & (key[other] == key[here])
-    found: Floats = np.where(good, np.abs(start[other] - start[here]), np.inf)
-    return found
+    count = int(key.max(initial=-1)) + 1
+    order = np.lexsort((np.arange(len(start)), np.nan_to_num(start), after, key))
+    sizes = [np.bincount(key[after == side], minlength=count) for side in (False, True)]
+    # In this order each key has its runs before, then its runs after.
+    first = np.cumsum(sizes[0] + sizes[1]) - sizes[0] - sizes[1]
+    mine = np.flatnonzero(after[order])
+    of = key[order[mine]]
+    place = mine - first[of] - sizes[0][of]
+    other = first[of] + ((2 * place + 1) * sizes[0][of]) // (2 * sizes[1][of])
+    return order[mine], order[other]
 
 
 def make_pairs(
@@ -127,7 +120,7 @@ def make_pairs(
     slopes: Floats,
 ) -> Pairs:
     """Adjusted pairs; parameters as in :func:`~slurm_topo.report.comparison.baseline.fit`."""
-    one, other = nearest(start, after, key)
+    one, other = partners(start, after, key)
     change = matrix[one] - matrix[other]
     difference = np.log(outcome[one]) - np.log(outcome[other]) - change @ slopes
     return Pairs(one, other, cluster[one], difference, change)

@@ -65,7 +65,7 @@ def histogram(difference: Floats, saving: Value) -> str:
 def tornado(c: Comparison) -> str:
     """Each amount with each input at both ends of its range."""
     lines = c.costs.sensitivity
-    row, left = 20.0, 150.0
+    row, left = 20.0, 172.0
     ends = [v for s in lines for v in (s.low, s.high)]
     low, high = min([0.0, *ends]), max([0.0, *ends])
     span = (high - low) or 1.0

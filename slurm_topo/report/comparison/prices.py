@@ -103,10 +103,6 @@ def make_prices(values: dict[str, Any], origin: str) -> Prices:
         if name not in NAMES:
             raise InputError(f"{origin}: unknown key {name!r}; known are currency, date, {', '.join(NAMES)}")
         made[name] = _price(name, value, origin)
-    if "pue" in made and made["pue"].low < 1:
-        raise InputError(
-            f"{origin}: pue = {made['pue'].low} is below 1; a site never uses less than its computers"
-        )
     return Prices(texts["currency"], texts["date"], made)
 
 
@@ -122,6 +118,10 @@ def _price(name: str, value: Any, origin: str) -> Price:
             raise InputError(f"{origin}: {name} = {figure!r} is no number from 0 up; write for example 1.5")
     middle, low, high = figures
     floor = 1.0 if name == "pue" else 0.0
+    if min(middle, floor if low is None else low) < floor:
+        raise InputError(
+            f"{origin}: pue is below 1; no site uses less than its computers: write for example 1.3"
+        )
     bottom = max(middle * (1 - _RANGE), floor) if low is None else low
     top = middle * (1 + _RANGE) if high is None else high
     if not bottom <= middle <= top:
