@@ -76,7 +76,7 @@ def test_counters_of_every_node_become_a_file_of_the_user(site: Site, program: P
 
 
 def test_trace_of_the_step_is_a_graph(site: Site, program: Path) -> None:
-    from slurm_topo.trace.reader import read_traces
+    from slurm_topo.trace.merge import read_traces
 
     site.in_job({"a": f"srun --mpi=pmix {program}"}, "-N2", "-n4", env=TRACED)
     assert traces(site) == ["0.n1.trace", "0.n2.trace"]
