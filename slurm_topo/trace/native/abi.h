@@ -41,6 +41,9 @@ extern struct st_f2c st_f2c;
 
 #else
 
+/* Its Fortran functions call the C functions, by the names that are wrapped: they must not count a second time. */
+#define ST_FORTRAN_CALLS_C
+
 #define st_f_comm(f) ((MPI_Comm)(f))
 #define st_f_type(f) ((MPI_Datatype)(f))
 #define st_f_op(f) ((MPI_Op)(f))

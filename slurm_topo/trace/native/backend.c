@@ -91,7 +91,12 @@ static void name_world(char *out, size_t size)
             return;
         }
     }
-    snprintf(out, size, "pid %ld", (long)getpid());
+    /* Under PMI 1 a launch has no name; a step has. Launches of one size in one step cannot be told apart then. */
+    if (getenv("PMI_RANK"))
+        snprintf(out, size, "pmi %s%s", getenv("SLURM_STEP_ID") ? getenv("SLURM_STEP_ID") : "",
+                 getenv("PMI_SPAWNED") ? " spawned" : "");
+    else
+        snprintf(out, size, "pid %ld", (long)getpid());
 }
 
 /* The script is the first argument of an interpreter that is no option. */
@@ -117,6 +122,15 @@ static void name_program(void)
         snprintf(st_head->script, sizeof st_head->script, "%s", line + at);
 }
 
+/* "Open MPI v4.1.4" of a line that goes on with much more; "MPICH Version: 4.0.2" as it is. */
+static void name_library(const char *version)
+{
+    snprintf(st_head->library, sizeof st_head->library, "%.*s", (int)strcspn(version, ",\n"), version);
+    for (char *at = st_head->library; *at; at++)
+        if ((unsigned char)*at < ' ')
+            *at = ' ';
+}
+
 static void describe(void)
 {
     char version[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
@@ -130,7 +144,7 @@ static void describe(void)
     if (sched_getaffinity(0, sizeof st_head->cpus, cpus) != 0)
         memset(st_head->cpus, 0, sizeof st_head->cpus);
     if (st_mpi.Get_library_version(version, &length) == MPI_SUCCESS)
-        snprintf(st_head->library, sizeof st_head->library, "%.*s", (int)strcspn(version, ",\n"), version);
+        name_library(version);
     if (st_mpi.Query_thread(&level) == MPI_SUCCESS)
         st_head->thread_level = level;
     st_threads = level == MPI_THREAD_MULTIPLE;
@@ -288,6 +302,27 @@ static int load_functions(void)
     return 0;
 }
 
+#ifdef ST_FORTRAN_CALLS_C
+static void *const *c_wrappers(void)
+{
+    static void *chosen[ST_SYMBOLS];
+    static const char *const names[ST_SYMBOLS] = {
+#define ST_SYMBOL(number, name, real) #name,
+#include "dispatch_table.h"
+#undef ST_SYMBOL
+    };
+
+    for (int i = 0; i < ST_SYMBOLS; i++)
+        chosen[i] = names[i][0] == 'M' ? wrappers[i] : NULL;
+    return chosen;
+}
+#else
+static void *const *c_wrappers(void)
+{
+    return wrappers;
+}
+#endif
+
 static void *const *open_backend(void **real, st_find_fn find)
 {
     int initialized = 0;
@@ -299,7 +334,7 @@ static void *const *open_backend(void **real, st_find_fn find)
     /* Another tool in front of this one may have taken MPI_Init for itself. */
     if (st_mpi.Initialized(&initialized) == MPI_SUCCESS && initialized)
         begin();
-    return wrappers;
+    return c_wrappers();
 }
 
 __attribute__((visibility("default"))) const struct st_backend st_backend = {

@@ -128,6 +128,13 @@ static const struct st_backend *open_backend(void)
 static void *real_symbols[SYMBOLS];
 static void *const *wrappers;
 
+static void *target_of(unsigned long number)
+{
+    if (!real_symbols[number])
+        return (void *)missing;
+    return wrappers && wrappers[number] ? wrappers[number] : real_symbols[number];
+}
+
 static void start(void)
 {
     const struct st_backend *backend;
@@ -139,7 +146,7 @@ static void start(void)
         wrappers = backend->open(real_symbols, find);
     for (int i = 0; i < SYMBOLS; i++)
         if (real_symbols[i])
-            __atomic_store_n(&st_targets[i], wrappers ? wrappers[i] : real_symbols[i], __ATOMIC_RELEASE);
+            __atomic_store_n(&st_targets[i], target_of((unsigned long)i), __ATOMIC_RELEASE);
 }
 
 /* A symbol of a library that was loaded after the first call, such as that of the Fortran interface. */
@@ -148,9 +155,7 @@ static void retry(unsigned long number)
     library_count = 0;
     find_libraries();
     real_symbols[number] = find(real_names[number]);
-    __atomic_store_n(&st_targets[number],
-                     !real_symbols[number] ? (void *)missing : wrappers ? wrappers[number] : real_symbols[number],
-                     __ATOMIC_RELEASE);
+    __atomic_store_n(&st_targets[number], target_of(number), __ATOMIC_RELEASE);
 }
 
 void st_resolve(unsigned long number)

@@ -11,7 +11,8 @@ typedef void *(*st_find_fn)(const char *name);
 struct st_backend {
     size_t symbols;    /* length of the table that it was built with */
     const char *names; /* digest of the table: the names joined by blanks */
-    /* `real`: what stands behind each symbol. Returns the wrappers in the order of the table, or NULL. */
+    /* `real`: what stands behind each symbol. Returns the wrappers in the order of the table, NULL for
+     * symbols that are to be left alone; or NULL for all. */
     void *const *(*open)(void **real, st_find_fn find);
 };
 

@@ -61,4 +61,7 @@ struct st_algorithms {
 extern const struct st_algorithms st_openmpi_blocking, st_openmpi_nonblocking;
 extern const struct st_algorithms st_openmpi_inter_blocking, st_openmpi_inter_nonblocking;
 
+/* MPICH 4: the same for blocking and non-blocking ones; between two groups as Open MPI. */
+extern const struct st_algorithms st_mpich;
+
 #endif

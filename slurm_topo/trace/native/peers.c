@@ -1,6 +1,7 @@
 /* Which ranks of MPI_COMM_WORLD a communicator or a window reaches; asked once, forgotten when it is freed. */
 #include "backend.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 struct st_map st_comms = ST_MAP_EMPTY;
@@ -142,6 +143,9 @@ fail:
     return NULL;
 }
 
+/* Two threads must not learn the same: setting the attribute again would forget what the first one uses. */
+static pthread_mutex_t learning = PTHREAD_MUTEX_INITIALIZER;
+
 struct st_peers *st_peers_of(MPI_Comm comm)
 {
     struct st_peers *peers;
@@ -151,7 +155,11 @@ struct st_peers *st_peers_of(MPI_Comm comm)
     peers = st_map_get(&st_comms, (uintptr_t)comm);
     if (peers)
         return peers;
-    peers = learn_comm(comm);
+    pthread_mutex_lock(&learning);
+    peers = st_map_get(&st_comms, (uintptr_t)comm);
+    if (!peers)
+        peers = learn_comm(comm);
+    pthread_mutex_unlock(&learning);
     if (!peers)
         st_counters_off("a communicator could not be read");
     return peers;
@@ -186,7 +194,11 @@ struct st_peers *st_window_peers(MPI_Win window)
 
     if (peers)
         return peers;
-    peers = learn_window(window);
+    pthread_mutex_lock(&learning);
+    peers = st_map_get(&st_windows, (uintptr_t)window);
+    if (!peers)
+        peers = learn_window(window);
+    pthread_mutex_unlock(&learning);
     if (!peers)
         st_counters_off("a window could not be read");
     return peers;
