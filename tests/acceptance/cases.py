@@ -45,11 +45,8 @@ SYNC = case("02-sync", "slurm-topo sync\ncp -r /var/lib/slurm-topo $out/state\n"
 # Each shape of the program runs once as Slurm alone would run it, and is traced.
 NUMA_TRACE = case(
     "01-trace",
-    """
-wait_for $(submit alice ring.sh -J trace16 -N 1 -n 16) $(submit alice ring.sh -J trace8 -N 1 -n 8) \\
-	$(submit alice ring.sh -J trace8c2 -N 1 -n 8 -c 2)
-""",
-    240,
+    "traced -J trace16 -N 1 -n 16\ntraced -J trace8 -N 1 -n 8\ntraced -J trace8c2 -N 1 -n 8 -c 2\n",
+    300,
 )
 
 NUMA_CASES = (
@@ -109,12 +106,9 @@ scancel $(cat /tmp/whole)
 
 SMT_TRACE = case(
     "01-trace",
-    """
-wait_for $(submit alice ring.sh -J trace8c2 -N 1 -n 8 -c 2)
-wait_for $(submit alice ring.sh -J trace16 -N 1 -n 16)
-wait_for $(submit alice ring.sh -J trace8 -N 1 -n 8 --threads-per-core=1)
-""",
-    240,
+    "traced -J trace8c2 -N 1 -n 8 -c 2\ntraced -J trace16 -N 1 -n 16\n"
+    "traced -J trace8 -N 1 -n 8 --threads-per-core=1\n",
+    300,
 )
 
 SMT_CASES = (
