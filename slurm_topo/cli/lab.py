@@ -17,6 +17,7 @@ import click
 
 from slurm_topo.lab import report
 from slurm_topo.lab.cluster import Lab
+from slurm_topo.lab.host import check_root
 from slurm_topo.lab.options import LabOptions, default_cpus
 
 _DEFAULTS = LabOptions()
@@ -41,11 +42,16 @@ def lab() -> None:
 
 
 def _as_root() -> None:
-    """Start again under sudo when we are not root and sudo asks no password."""
-    if os.geteuid() == 0 or not shutil.which("sudo"):
-        return
-    if subprocess.run(["sudo", "-n", "true"], capture_output=True).returncode == 0:
-        os.execvp("sudo", ["sudo", "-n", "--preserve-env", sys.executable, *sys.argv])
+    """Start again under sudo when we are not root; LabError when it asks for a password."""
+    if os.geteuid() != 0 and shutil.which("sudo") and _run("sudo", "-n", "true") == 0:
+        # -P: nothing from the current directory runs as root.
+        python = [sys.executable, "-P", "-m", "slurm_topo.cli.main"]
+        os.execvp("sudo", ["sudo", "-n", "--preserve-env", *python, *sys.argv[1:]])
+    check_root()
+
+
+def _run(*command: str) -> int:
+    return subprocess.run(command, capture_output=True).returncode
 
 
 def _say(start: float) -> Callable[[str], None]:
@@ -114,8 +120,7 @@ def shell(folder: Path, user: str | None) -> None:
 def _enter(folder: Path, user: str | None, command: list[str]) -> None:
     _as_root()
     cluster = Lab(folder)
-    caller = os.environ.get("SUDO_USER") if "SUDO_USER" in os.environ and os.geteuid() == 0 else None
-    argv = cluster.argv(command, user or caller)
+    argv = cluster.argv(command, user or os.environ.get("SUDO_USER"))
     sys.stdout.flush()
     os.execvpe(argv[0], argv, cluster.env)
 

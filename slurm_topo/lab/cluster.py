@@ -12,7 +12,7 @@ from pathlib import Path
 
 from slurm_topo.errors import LabError
 from slurm_topo.lab import daemons, files, machine, nodeconf, shell, state
-from slurm_topo.lab.host import check_machine
+from slurm_topo.lab.host import check_machine, check_root
 from slurm_topo.lab.integrate import command as slurm_topo_command
 from slurm_topo.lab.layout import Layout, check_folder
 from slurm_topo.lab.options import LabOptions
@@ -238,8 +238,7 @@ class Lab:
         LabError
             The folder is no lab's, or a process cannot be ended.
         """
-        if os.geteuid() != 0:
-            check_machine()
+        check_root()
         if not state.is_lab(self.folder) and self.keeper is None:
             raise LabError(f"{self.folder}: no lab there; give its folder with --dir")
         existed = self.folder.exists()

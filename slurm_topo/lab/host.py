@@ -49,10 +49,15 @@ def missing_packages() -> list[str]:
     return sorted(missing)
 
 
+def check_root() -> None:
+    """Raise LabError unless we are root."""
+    if os.geteuid() != 0:
+        raise LabError("lab: only root can make and enter namespaces; run it as root, or allow `sudo -n`")
+
+
 def check_machine() -> None:
     """Raise LabError where a lab cannot run, with what to do about it."""
-    if os.geteuid() != 0:
-        raise LabError("lab: only root can make namespaces; run it as root, or allow `sudo -n`")
+    check_root()
     missing = missing_packages()
     if missing:
         raise LabError(
