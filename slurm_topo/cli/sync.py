@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from slurm_topo.config import Settings, load_settings
-from slurm_topo.errors import ConfigError, HistoryError
+from slurm_topo.errors import ConfigError, HistoryError, SlurmTopoError
 
 if TYPE_CHECKING:
     from slurm_topo.history.sync.run import SyncResult
@@ -92,30 +92,39 @@ def parse_moment(text: str) -> int:
 
 def run_sync(settings: Settings, options: SyncOptions) -> None:
     """One pass, or passes until it is interrupted."""
-    from slurm_topo.history.sync.run import sync_once
-
     if options.set_free is not None:
         _set_free(settings, options.set_free)
+    if options.watch_s is None:
+        _pass(settings, options)
+        return
     while True:
         start = time.monotonic()
-        if Path(settings.kill_switch).exists():
-            click.echo(f"slurm-topo: {settings.kill_switch} exists: nothing is read or published", err=True)
-        else:
-            result = sync_once(settings, options.since)
-            while result.open_jobs and result.error is None and time.monotonic() - start < options.wait_s:
-                if not _ended(result.open_jobs):
-                    break
-                _report(result, options.quiet)
-                time.sleep(min(1.0, options.wait_s))
-                result = sync_once(settings, options.since)
-            _report(result, options.quiet)
-            if result.error:
-                if options.watch_s is None:
-                    raise result.error
-                click.echo(f"slurm-topo: {result.error}", err=True)
-        if options.watch_s is None:
-            return
+        try:
+            _pass(settings, options)
+        except SlurmTopoError as error:
+            # The next pass may find the database unlocked and slurmdbd awake.
+            click.echo(f"slurm-topo: {error}", err=True)
         time.sleep(max(0.0, options.watch_s - (time.monotonic() - start)))
+
+
+def _pass(settings: Settings, options: SyncOptions) -> None:
+    """One pass, and more of them while slurmdbd has still to hear of jobs that are over."""
+    from slurm_topo.history.sync.run import sync_once
+
+    if Path(settings.kill_switch).exists():
+        click.echo(f"slurm-topo: {settings.kill_switch} exists: nothing is read or published", err=True)
+        return
+    start = time.monotonic()
+    result = sync_once(settings, options.since)
+    while result.open_jobs and result.error is None and time.monotonic() - start < options.wait_s:
+        if not _ended(result.open_jobs):
+            break
+        _report(result, options.quiet)
+        time.sleep(min(1.0, options.wait_s))
+        result = sync_once(settings, options.since)
+    _report(result, options.quiet)
+    if result.error:
+        raise result.error
 
 
 def _ended(open_jobs: list[int]) -> bool:

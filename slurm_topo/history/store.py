@@ -112,7 +112,9 @@ class History:
         wanted = condition(chosen or Filter())
         if program_only:
             wanted = and_(wanted, schema.jobs.c.program_id.is_not(None))
-        query = select(*_RUN_COLUMNS).where(wanted).order_by(schema.jobs.c.ended.nulls_last(), schema.jobs.c.id)
+        query = (
+            select(*_RUN_COLUMNS).where(wanted).order_by(schema.jobs.c.ended.nulls_last(), schema.jobs.c.id)
+        )
         for row in self._stream(query):
             values = list(row)
             values[9] = bool(values[9])

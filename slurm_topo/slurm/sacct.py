@@ -8,6 +8,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from slurm_topo.errors import SlurmError
@@ -45,6 +46,7 @@ FIELDS = (
     "ElapsedRaw",
 )
 _IDS_AT_ONCE = 400
+_TIMEOUT_S = 600.0
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,9 @@ def read_accounting(
         sacct is missing, failed or printed what cannot be understood.
     """
     wanted = list(jobs)
+    if run is run_command:
+        # A day of a large site may take slurmdbd minutes.
+        run = partial(run_command, timeout_s=_TIMEOUT_S)
     if not wanted:
         yield from _ask(_window(since, until), run)
     for start in range(0, len(wanted), _IDS_AT_ONCE):

@@ -164,7 +164,6 @@ def _identity(row: AccountingRow, values: Mapping[str, Any], keys: tuple[str, ..
 def _job_values(accounted: AccountedJob) -> dict[str, Any]:
     row = accounted.job
     numbered = [s for s in accounted.steps if s.step.isdigit()]
-    times = [s.elapsed_s for s in numbered if s.elapsed_s is not None]
     tasks = [s.tasks for s in numbered if s.tasks is not None]
     energies = [s.energy_j for s in accounted.steps if s.energy_j is not None]
     return {
@@ -183,7 +182,7 @@ def _job_values(accounted: AccountedJob) -> dict[str, Any]:
         "started": row.started,
         "ended": row.ended,
         "elapsed_s": row.elapsed_s,
-        "run_s": sum(times) if times else None,
+        "run_s": busy_seconds(numbered),
         "nodes": row.nodes,
         "cpus": row.cpus,
         "tasks": row.tasks if row.tasks is not None else max(tasks, default=None),
@@ -195,6 +194,22 @@ def _job_values(accounted: AccountedJob) -> dict[str, Any]:
         "admin_comment": row.admin_comment,
         "comment": row.comment,
     }
+
+
+def busy_seconds(numbered: Sequence[AccountingRow]) -> float | None:
+    """Time in which at least one of the steps ran, seconds: steps may run side by side."""
+    spans = [
+        (float(s.started), s.started + s.elapsed_s)
+        for s in numbered
+        if s.started is not None and s.elapsed_s is not None
+    ]
+    if not spans:
+        return None
+    total, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(end - max(begin, until), 0.0)
+        until = max(until, end)
+    return total
 
 
 def _store_steps(connection: Connection, batch: dict[int, AccountedJob]) -> set[int]:

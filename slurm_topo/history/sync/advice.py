@@ -21,8 +21,8 @@ from slurm_topo.history.schema import graphs, jobs, program_keys, programs
 FORGET_S = 180 * 86400
 _FOLDER = re.compile(r"^[0-9a-f]{2}$")
 _KEY = re.compile(r"^[snx][0-9a-f]{22}$")
-# Reasons of the last launch that say that the graph is not of this program any more.
-_STALE = ("ranks", "graph")
+# A program that was traced so often and showed no MPI traffic is not traced for a month.
+_TRIES, _PAUSE_S = 3, 30 * 86400
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def make_advice(connection: Connection, settings: Settings, now: int) -> list[Ad
         .where(program_keys.c.last_seen >= now - FORGET_S)
         .order_by(program_keys.c.last_seen, programs.c.id)
     ).mappings()
-    stale = _stale_programs(connection, now)
+    stale, silent = _stale_programs(connection, now), _silent_programs(connection, now)
     ranks = {row.digest: row.ranks for row in connection.execute(select(graphs.c.digest, graphs.c.ranks))}
     chosen: dict[str, Advice] = {}
     for row in rows:
@@ -92,7 +92,7 @@ def make_advice(connection: Connection, settings: Settings, now: int) -> list[Ad
             ranks=ranks.get(graph) if graph else row["ranks"],
             arm=_lowest(settings.arm, row["arm"]),
             holdout=settings.holdout,
-            trace=loose or graph is None or row["id"] in stale,
+            trace=row["id"] not in silent and (loose or graph is None or row["id"] in stale),
         )
     return sorted(chosen.values(), key=lambda a: a.key)
 
@@ -112,7 +112,9 @@ def _stale_programs(connection: Connection, now: int) -> set[int]:
     misfit = (
         select(jobs.c.program_id)
         .join(newest, (newest.c.program_id == jobs.c.program_id) & (newest.c.submitted == jobs.c.submitted))
-        .where(jobs.c.decision == "stand-down", jobs.c.reason.in_(_STALE))
+        .where(
+            jobs.c.decision == "stand-down", (jobs.c.reason == "ranks") | jobs.c.reason.startswith("graph")
+        )
     )
     old = (
         select(programs.c.id)
@@ -120,6 +122,19 @@ def _stale_programs(connection: Connection, now: int) -> set[int]:
         .where(graphs.c.first_seen < now - FORGET_S)
     )
     return {*connection.execute(misfit).scalars(), *connection.execute(old).scalars()}
+
+
+def _silent_programs(connection: Connection, now: int) -> set[int]:
+    """Programs that were traced to their end again and again without a graph: no MPI, or nothing sent."""
+    query = (
+        select(jobs.c.program_id)
+        .join(programs, programs.c.id == jobs.c.program_id)
+        .where(programs.c.graph.is_(None), jobs.c.decision == "trace", jobs.c.state == "COMPLETED")
+        .where(jobs.c.final == 1, jobs.c.submitted >= now - _PAUSE_S)
+        .group_by(jobs.c.program_id)
+        .having(func.count() >= _TRIES)
+    )
+    return set(connection.execute(query).scalars())
 
 
 def wanted_graphs(connection: Connection, now: int) -> dict[int, set[str]]:

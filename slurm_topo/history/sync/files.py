@@ -21,6 +21,10 @@ class SpoolError(Exception):
     """A folder or a file of a spool cannot be used; the text says why, in a few words."""
 
 
+class SpoolDeniedError(SpoolError):
+    """The folder is another user's, and we are not root."""
+
+
 @dataclass(frozen=True)
 class FileInfo:
     """A regular file of a spool folder; ``modified`` in seconds since the epoch."""
@@ -56,6 +60,8 @@ class SpoolFiles:
                 return self._directory(str(self._uid), above)
             finally:
                 os.close(above)
+        except PermissionError as error:
+            raise SpoolDeniedError(str(error.strerror)) from error
         except OSError as error:
             raise SpoolError(str(error.strerror)) from error
 

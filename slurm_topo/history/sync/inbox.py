@@ -15,7 +15,7 @@ from slurm_topo.history.sync.spool import MAX_PLAN, MAX_RECORDS, MAX_TRACE, User
 
 _TRACE = re.compile(r"^(\d{1,10})\.([A-Za-z0-9_+-]{1,32})\.([^/]{1,255})\.trace$")
 _RECORD = re.compile(r"^(\d{1,10})\.([A-Za-z0-9_+-]{1,32})\.([^/]{1,255})\.rec$")
-_PLAN = re.compile(r"^(\d{1,10})-\d+x\d+-\w{1,64}\.(?:plan|hosts)$")
+_PLAN = re.compile(r"^(\d{1,10})-\d+x\d+-\w{1,64}\.(?:plan|hosts|ranks)$")
 _LIMITS = {"traces": MAX_TRACE, "records": MAX_RECORDS, "plans": MAX_PLAN}
 KINDS = {"traces": "trace", "records": "record", "plans": "plan"}
 

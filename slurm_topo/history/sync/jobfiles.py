@@ -24,6 +24,8 @@ from slurm_topo.slurm.plan import Plan
 SETTLE_S = 5
 # Files of a job that accounting does not know are kept this long.
 ORPHAN_S = 2 * 86400
+# All files of a job together: they are in memory at once.
+MAX_JOB_BYTES = 2 << 30
 
 
 @dataclass
@@ -85,13 +87,13 @@ def process_job(context: Context, spool: UserSpool, uid: int, files: JobFiles, o
         return
     context.hook("read")
     with transaction(context.history.engine) as connection:
-        wrong = _store(context, connection, row, uid, reads, outcome)
+        refused, waiting = _store(context, connection, row, uid, reads, outcome)
         context.hook("before-commit")
     context.hook("after-commit")
-    refused = {id(read) for read, _ in wrong}
     for read in reads:
-        _finish(spool, uid, read.file, id(read) in refused, outcome)
-        context.hook("file-done")
+        if id(read) not in waiting:
+            _finish(spool, uid, read.file, id(read) in refused, outcome)
+            context.hook("file-done")
 
 
 def _ready(connection: Connection, row: Any, files: JobFiles, now: int) -> list[SpoolFile]:
@@ -108,7 +110,12 @@ def _ready(connection: Connection, row: Any, files: JobFiles, now: int) -> list[
 
 
 def _read(spool: UserSpool, uid: int, wanted: Sequence[SpoolFile], outcome: Outcome) -> list[ReadFile]:
-    reads = []
+    reads: list[ReadFile] = []
+    total = sum(file.info.size for file in wanted)
+    if total > MAX_JOB_BYTES:
+        where = inbox.path_of(uid, wanted[0])
+        outcome.warnings.append(f"{where}: its job left {total} bytes, more than is read; they stay there")
+        return reads
     for file in wanted:
         try:
             reads.append(inbox.read_file(spool, file))
@@ -151,22 +158,28 @@ def _store(
     uid: int,
     reads: Sequence[ReadFile],
     outcome: Outcome,
-) -> list[tuple[ReadFile, str]]:
-    """Everything of these files into the database; returns those that are not what they should be."""
+) -> tuple[set[int], set[int]]:
+    """Everything of these files into the database.
+
+    Returns
+    -------
+    refused, waiting : sets of int
+        ``id`` of the files that are not what they should be, and of those to be read again later.
+    """
     status = {id(read): inbox.known_status(connection, uid, read) for read in reads}
-    again = [(read, "") for read in reads if status[id(read)] == "rejected"]
     new = [read for read in reads if status[id(read)] is None]
     wrong = _store_records(connection, row["id"], new, outcome)
-    wrong += _store_traces(context, connection, row["id"], new, outcome)
+    damaged, waiting = _store_traces(context, connection, row, new, outcome)
+    wrong += damaged
     reasons = {id(read): reason for read, reason in wrong}
     for read in new:
-        refused = id(read) in reasons
-        inbox.remember(
-            connection, uid, [read], "rejected" if refused else "read", context.now, reasons.get(id(read), "")
-        )
+        if id(read) not in waiting:
+            said = "rejected" if id(read) in reasons else "read"
+            inbox.remember(connection, uid, [read], said, context.now, reasons.get(id(read), ""))
     outcome.rejected += [f"{inbox.path_of(uid, read.file)}: {reason}" for read, reason in wrong]
     _measure(context, connection, row["id"], outcome)
-    return [*again, *wrong]
+    again = {number for number, known in status.items() if known == "rejected"}
+    return again | reasons.keys(), waiting
 
 
 def _store_records(
@@ -192,24 +205,26 @@ def _store_records(
 def _store_traces(
     context: Context,
     connection: Connection,
-    job_id: int,
+    row: Any,
     reads: Sequence[ReadFile],
     outcome: Outcome,
-) -> list[tuple[ReadFile, str]]:
-    by_step: dict[str, list[ReadFile]] = {}
-    for read in reads:
-        if read.file.folder == "traces":
-            by_step.setdefault(read.file.step, []).append(read)
-    wrong = []
-    for step, files in by_step.items():
-        trace, bad = traces.read_step(step, files)
-        wrong += bad
-        if trace:
-            traces.store_trace(connection, job_id, trace, context.now)
-            outcome.traces += 1
-    if by_step:
-        traces.choose_graph(connection, job_id)
-    return wrong
+) -> tuple[list[tuple[ReadFile, str]], set[int]]:
+    """Graphs of the traces; returns those that are no traces, and (by ``id``) those that have to wait.
+
+    While the job runs, a graph that lacks ranks may still get them: from the step of the batch script.
+    """
+    files = [read for read in reads if read.file.folder == "traces"]
+    found, wrong = traces.read_job_traces(files)
+    waiting: set[int] = set()
+    for trace in found:
+        if not trace.complete and not row["final"]:
+            waiting.update(id(read) for read in trace.files)
+            continue
+        traces.store_trace(connection, row["id"], trace, context.now)
+        outcome.traces += 1
+    if len(waiting) < len(files):
+        traces.choose_graph(connection, row["id"])
+    return wrong, waiting
 
 
 def _measure(context: Context, connection: Connection, job_id: int, outcome: Outcome) -> None:

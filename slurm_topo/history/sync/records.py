@@ -18,6 +18,8 @@ from slurm_topo.history.sync.inbox import ReadFile
 from slurm_topo.slurm import values
 from slurm_topo.slurm.plan import Plan, parse_plan
 
+# Who decides at launch: srun in the name of its step, mpirun inside the step of the batch script.
+LAUNCHERS = ("srun", "mpirun")
 _MAX_LINE = 8192
 _STEP_SLACK_S = 120
 
@@ -80,7 +82,7 @@ def store_records(
     ordered = sorted(records, key=lambda r: values.number(r.values.get("time")) or 0.0)
     with_plan: set[str] = set()
     for record in ordered:
-        if record.values.get("where") == "srun" and record.digest not in known:
+        if record.values.get("where") in LAUNCHERS and record.digest not in known:
             known.add(record.digest)
             _store_decision(connection, job_id, record, plans, with_plan)
     _store_bindings(connection, job_id, [r.values for r in ordered if r.values.get("where") == "task"])
@@ -109,7 +111,7 @@ def _store_decision(
             job_id=job_id,
             step=_step_of(connection, job_id, told),
             decided=int(values.number(told.get("time")) or 0),
-            source="srun",
+            source=_word(told, "where", 16),
             decision=_word(told, "decision", 32),
             reason=_word(told, "reason", 1024),
             arm=_word(told, "arm", 16),
@@ -138,6 +140,8 @@ def _cheapest(plan: Plan) -> str:
 
 def _step_of(connection: Connection, job_id: int, told: Mapping[str, Any]) -> str | None:
     """The step that a launch became: of as many tasks, begun right after it (srun knows no number yet)."""
+    if told.get("where") == "mpirun":
+        return "batch"
     ranks, time = values.count(told.get("ranks")), values.number(told.get("time")) or 0
     taken = set(connection.execute(select(decisions.c.step).where(decisions.c.job_id == job_id)).scalars())
     rows = connection.execute(
@@ -188,6 +192,8 @@ def _summarise(connection: Connection, job_id: int) -> None:
         .order_by(decisions.c.decided, decisions.c.id)
     )
     rows = connection.execute(query).all()
+    # mpirun starts its daemons by an srun that is left alone: what counts is mpirun's own decision.
+    rows = [row for row in rows if not row.reason.startswith("launcher: ")] or rows
     if not rows:
         return
     placed = [row for row in rows if row.decision == "place"]

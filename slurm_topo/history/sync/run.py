@@ -16,7 +16,7 @@ from slurm_topo.history.schema import files, graphs, jobs, sync_state
 from slurm_topo.history.store import History, open_history
 from slurm_topo.history.sync import accounting, advice, judge
 from slurm_topo.history.sync.cluster import update_cluster
-from slurm_topo.history.sync.files import SpoolError
+from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
 from slurm_topo.history.sync.jobfiles import Context, Outcome, process_job
 from slurm_topo.history.sync.lock import only_one
@@ -26,7 +26,8 @@ from slurm_topo.slurm.command import Runner, run_command
 from slurm_topo.slurm.sacct import read_accounting
 
 # How far back the first sync looks, and how far each later one looks behind the last: slurmdbd may be late.
-FIRST_S, OVERLAP_S = 7 * 86400, 3600
+DAY_S = 86400
+FIRST_S, OVERLAP_S = 7 * DAY_S, 3600
 # Jobs that one transaction takes in.
 _BATCH = 500
 _REMEMBER_FILES_S = 30 * 86400
@@ -137,7 +138,11 @@ def _take_accounting(
     """Jobs since the last pass, and those that were open then."""
     state = history.state(_UNTIL)
     start = since if since is not None else (int(state) - OVERLAP_S if state else now - FIRST_S)
-    seen = _store(history, accounting.group_rows(read_accounting(start, now, run=run)), result, hook)
+    seen: set[int] = set()
+    # Day by day: the output of sacct is in memory at once.
+    for day in range(start, max(now, start + 1), DAY_S):
+        rows = read_accounting(day, min(day + DAY_S, now), run=run)
+        seen |= _store(history, accounting.group_rows(rows), result, hook)
     with history.engine.connect() as connection:
         rest = [job for job in accounting.open_jobs(connection) if job not in seen]
     if rest:
@@ -184,6 +189,7 @@ def _take_spool(settings: Settings, context: Context, run: Runner, result: SyncR
     except SpoolError as error:
         warnings.append(f"{settings.spool}: cannot be read ({error}); traces and records stay there")
         return
+    denied = []
     for uid in users:
         try:
             with open_spool(settings.spool, uid) as spool:
@@ -193,8 +199,15 @@ def _take_spool(settings: Settings, context: Context, run: Runner, result: SyncR
                     process_job(context, spool, uid, job, result.outcome)
                 left = {f.job for f in list_jobs(spool)}
                 result.open_jobs += _open_among(context.history, left)
+        except SpoolDeniedError:
+            denied.append(uid)
         except (SpoolError, OSError) as error:
             warnings.append(f"{settings.spool}/{uid}: cannot be used ({error}); its files stay there")
+    if denied:
+        warnings.append(
+            f"{settings.spool}: folders of {len(denied)} other users cannot be read; "
+            "run sync as root for their traces and graphs"
+        )
 
 
 def _ask_for_unknown(context: Context, uid: int, found: list[int], run: Runner, result: SyncResult) -> None:
@@ -229,6 +242,9 @@ def _publish(settings: Settings, history: History, now: int, result: SyncResult)
         if uid in users:
             try:
                 result.graphs += _publish_graphs(settings, history, uid, digests)
+            except SpoolDeniedError:
+                # Said once already, where its files could not be read.
+                continue
             except (SpoolError, OSError) as error:
                 result.outcome.warnings.append(
                     f"{settings.spool}/{uid}: graphs cannot be written ({error}); its jobs are not placed"

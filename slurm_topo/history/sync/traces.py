@@ -36,8 +36,8 @@ class StepTrace:
         The graph's ``.npz``.
     bindings : str
         Where the ranks really were, in the form of the column ``steps.bindings``.
-    keys : str
-        Fingerprint keys of the job, as the trace holds them.
+    files : tuple of ReadFile
+        What it was read from.
     """
 
     step: str
@@ -46,37 +46,68 @@ class StepTrace:
     complete: bool
     content: bytes
     bindings: str
-    keys: str
+    files: tuple[ReadFile, ...]
 
 
-def read_step(step: str, reads: Sequence[ReadFile]) -> tuple[StepTrace | None, list[tuple[ReadFile, str]]]:
-    """The graph of a step's trace files, and the files that are no traces with the reason of each.
+def read_job_traces(reads: Sequence[ReadFile]) -> tuple[list[StepTrace], list[tuple[ReadFile, str]]]:
+    """The graphs of a job's trace files, and the files that are no traces with the reason of each.
 
-    No graph comes of a step without MPI: its traces are fine, and hold no rank.
+    Files of one step belong together, and those that hold ranks of one MPI_COMM_WORLD: mpirun's ranks are in
+    the step of the batch script and in that of its daemons. Such a graph is named after the batch script.
+    A step without MPI has traces that hold no rank: they are fine, and give no graph.
     """
     with tempfile.TemporaryDirectory(prefix="slurm-topo-sync-") as folder:
         found, wrong = _read_all(Path(folder), reads)
-        if not any(trace.ranks for trace in found):
-            return None, wrong
-        graph = merge_traces(found)
-        target = Path(folder) / "graph.npz"
-        write_graph(graph, target)
-        content = target.read_bytes()
-    return (
-        StepTrace(
-            step=step,
-            graph=graph,
-            digest=graph_digest(graph),
-            complete=not wrong and not graph.meta.get("missing_ranks"),
-            content=content,
-            bindings=_bindings(graph, found),
-            keys=str(graph.meta.get("keys") or ""),
-        ),
-        wrong,
+        damaged = {read.file.step for read, _ in wrong}
+        graphs_found = []
+        for group in _groups(found):
+            if any(trace.ranks for trace, _ in group):
+                part = [trace for trace, _ in group]
+                names = sorted({read.file.step for _, read in group}, key=_batch_first)
+                whole = not damaged.intersection(names)
+                files = tuple(read for _, read in group)
+                graphs_found.append(_step_trace(Path(folder), names[0], part, files, whole))
+    return graphs_found, wrong
+
+
+def _batch_first(step: str) -> tuple[bool, int, str]:
+    return step != "batch", int(step) if step.isdigit() else 1 << 62, step
+
+
+def _groups(found: Sequence[tuple[Trace, ReadFile]]) -> list[list[tuple[Trace, ReadFile]]]:
+    """Traces that share a step or a world, directly or through others."""
+    groups: list[tuple[set[object], list[tuple[Trace, ReadFile]]]] = []
+    for trace, read in found:
+        names: set[object] = {read.file.step, *((r.world, r.size) for r in trace.ranks)}
+        members = [(trace, read)]
+        for other in [g for g in groups if g[0] & names]:
+            groups.remove(other)
+            names |= other[0]
+            members = other[1] + members
+        groups.append((names, members))
+    return [members for _, members in groups]
+
+
+def _step_trace(
+    folder: Path, step: str, found: Sequence[Trace], files: tuple[ReadFile, ...], whole: bool
+) -> StepTrace:
+    graph = merge_traces(found)
+    target = folder / "graph.npz"
+    write_graph(graph, target)
+    return StepTrace(
+        step=step,
+        graph=graph,
+        digest=graph_digest(graph),
+        complete=whole and not graph.meta.get("missing_ranks"),
+        content=target.read_bytes(),
+        bindings=_bindings(graph, found),
+        files=files,
     )
 
 
-def _read_all(folder: Path, reads: Sequence[ReadFile]) -> tuple[list[Trace], list[tuple[ReadFile, str]]]:
+def _read_all(
+    folder: Path, reads: Sequence[ReadFile]
+) -> tuple[list[tuple[Trace, ReadFile]], list[tuple[ReadFile, str]]]:
     """The traces, from copies in a private folder: their reader takes paths, and the user's may change."""
     found, wrong = [], []
     path = folder / "one.trace"
@@ -86,7 +117,7 @@ def _read_all(folder: Path, reads: Sequence[ReadFile]) -> tuple[list[Trace], lis
             trace = read_trace(path)
             if (trace.job, trace.step) != (str(read.file.job), read.file.step) and trace.job:
                 raise GraphError(f"is the trace of step {trace.job}.{trace.step}")
-            found.append(trace)
+            found.append((trace, read))
         except (GraphError, ValueError) as error:
             text = str(error).replace(f"{path}: ", "").replace(str(path), "trace")
             wrong.append((read, " ".join(text.split())[:500]))
@@ -152,12 +183,12 @@ def choose_graph(connection: Connection, job_id: int) -> None:
     if newest is None:
         return
     row = connection.execute(select(programs).where(programs.c.id == program)).one()
+    # Of a program under mpirun accounting knows the number of daemons only.
     changes: dict[str, Any] = {
         "graph": newest.digest,
+        "ranks": newest.ranks,
         "name": better_name(row.name, _program(newest.meta)),
     }
-    if row.ranks is None:
-        changes["ranks"] = newest.ranks
     changes = {name: value for name, value in changes.items() if getattr(row, name) != value}
     if changes:
         connection.execute(update(programs).where(programs.c.id == program).values(**changes))

@@ -45,7 +45,13 @@ def stamp(seconds: int | None) -> str:
 
 
 def trace_bytes(
-    job: int, step: str, node: str, keys: str, ranks: Mapping[int, tuple[int, Mapping[int, int]]], size: int
+    job: int,
+    step: str,
+    node: str,
+    keys: str,
+    ranks: Mapping[int, tuple[int, Mapping[int, int]]],
+    size: int,
+    world: str = "",
 ) -> bytes:
     """A trace file: rank -> (CPU, {peer: bytes}), one message a peer."""
     body = b""
@@ -56,7 +62,8 @@ def trace_bytes(
         head["rank"], head["size"], head["state"] = rank, size, 2
         head["start_ns"], head["end_ns"] = NOW * 10**9, (NOW + 5) * 10**9
         head["cpus"][0, cpu // 8] = 1 << (cpu % 8)
-        head["host"], head["world"], head["executable"] = node.encode(), b"w", b"/home/ada/halo"
+        head["host"], head["executable"] = node.encode(), b"/home/ada/halo"
+        head["world"] = (world or f"{job}.{step}").encode()
         slots = np.zeros(len(sent), reader._SLOT)
         slots["peer"], slots["p2p_bytes"] = list(sent), list(sent.values())
         slots["p2p_messages"] = 1
@@ -195,12 +202,20 @@ class Site:
         return path
 
     def trace(
-        self, job: int, keys: str = "", step: str = "0", places=BLOCK, nbytes: int = 1000, nodes=None
+        self,
+        job: int,
+        keys: str = "",
+        step: str = "0",
+        places: Sequence[tuple[str, int]] = BLOCK,
+        nbytes: int = 1000,
+        nodes: Sequence[str] = (),
+        world: str = "",
     ) -> None:
         """Traces of a step in which ranks r and r + 4 exchange bytes."""
         for node in nodes or sorted({host for host, _ in places}):
             ranks = {r: (cpu, {(r + 4) % 8: nbytes}) for r, (host, cpu) in enumerate(places) if host == node}
-            self.write("traces", f"{job}.{step}.{node}.trace", trace_bytes(job, step, node, keys, ranks, 8))
+            content = trace_bytes(job, step, node, keys, ranks, 8, world)
+            self.write("traces", f"{job}.{step}.{node}.trace", content)
 
     def trace_without_ranks(self, job: int, keys: str = "") -> None:
         """Traces of a step that was no MPI program."""

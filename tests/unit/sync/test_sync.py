@@ -256,3 +256,103 @@ def test_times_far_back_are_asked_for_by_id(site):
     site.trace(1, keys)
     site.sync()
     assert programs(site)[0].graph
+
+
+def test_ranks_of_mpirun_are_put_together_from_both_steps(site):
+    """The first node's ranks are in the step of the batch script, the others in that of mpirun's daemons."""
+    keys = site.add_job(1, arm="observe")
+    site.jobs[1][2]["NTasks"] = "3"
+    site.trace(1, keys, step="batch", nodes=["n1"], world="mpirun")
+    site.trace(1, keys, step="0", nodes=["n2", "n3", "n4"], world="mpirun")
+    site.write("plans", "1-8x1-abc.ranks", "rank 0=n1 slot=0\n")
+    site.sync()
+    (program,) = programs(site)
+    assert (program.ranks, program.before[2].nbytes) == (8, 8000)
+    with site.history() as history:
+        (step,) = history.traced_steps(program.id)
+        assert (step.step, step.graph_complete) == ("batch", True)
+    assert site.spool_files() == []
+
+
+def test_daemons_of_a_running_mpirun_wait_for_the_batch_step(site):
+    keys = site.add_job(1, end=None, arm="observe")
+    site.jobs[1][2]["End"] = "2026-12-01T04:20:00"
+    site.trace(1, keys, step="0", nodes=["n1", "n2", "n3", "n4"])
+    (site.user_spool / "traces" / "1.0.n1.trace").unlink()
+    site.jobs[1][2]["NNodes"] = "3"
+    site.sync()
+    assert len(site.spool_files()) == 3
+    with site.history() as history:
+        assert history.rejected_files() == []
+        assert all(s.graph is None for run in history.runs() for s in history.steps(run.id))
+
+
+def test_launch_by_mpirun_counts_and_its_daemons_do_not(site):
+    keys = site.add_job(1, arm="observe", end=site.now - 5000)
+    site.trace(1, keys)
+    site.sync()
+    (program,) = programs(site)
+    site.add_job(2)
+    plan = site.plan(2, program.graph)
+    site.record(2, "place", "cost", where="mpirun", graph=program.graph, plan=plan)
+    site.sync()
+    site.add_job(3)
+    site.record(3, "stand-down", "margin", where="mpirun")
+    path = site.user_spool / "records" / "3.4711.n1.rec"
+    mine = path.read_text()
+    site.record(3, "stand-down", "launcher: orted", when=site.now - 10)
+    site.write("records", path.name, mine + path.read_text())
+    site.sync()
+    with site.history() as history:
+        runs = {run.job: run for run in history.runs()}
+        assert (runs[2].decision, runs[2].placed) == ("place", True)
+        assert (runs[3].decision, runs[3].reason) == ("stand-down", "margin")
+        (decision,) = history.decisions(runs[2].id)
+        assert (decision.step, decision.source) == ("batch", "mpirun")
+        (step,) = [s for s in history.steps(runs[2].id) if s.cost_after is not None]
+        assert step.step == "batch"
+
+
+@pytest.mark.parametrize(
+    ("spans", "seconds"),
+    [
+        ([], None),
+        ([(100, 10)], 10.0),
+        ([(100, 10), (100, 30), (120, 5)], 30.0),
+        ([(100, 10), (200, 10)], 20.0),
+        ([(100, 10), (105, 10)], 15.0),
+    ],
+)
+def test_steps_side_by_side_count_once(site, spans, seconds):
+    from slurm_topo.history.sync.accounting import busy_seconds
+    from slurm_topo.slurm.sacct import parse_sacct
+
+    site.add_job(1, steps=[str(i) for i in range(len(spans))])
+    rows = site.jobs[1][1:]
+    for row, (start, elapsed) in zip(rows, spans, strict=True):
+        row["Start"], row["ElapsedRaw"] = str(start), str(elapsed)
+    parsed = parse_sacct(
+        "".join("|".join(row.values()) + "\n" for row in rows), list(rows[0]) if rows else ()
+    )
+    assert busy_seconds(list(parsed) if rows else []) == seconds
+
+
+def test_program_without_mpi_is_not_traced_for_ever(site):
+    for job in range(1, 4):
+        keys = site.add_job(job, end=site.now - 5000 + job)
+        site.record(job, "trace", "graph unknown")
+        site.trace_without_ranks(job, keys)
+        assert site.sync().outcome.traces == 0
+        assert {a["trace"] for a in site.advice().values()} == {"1" if job < 3 else "0"}
+    site.now += 31 * 86400
+    site.sync()
+    assert {a["trace"] for a in site.advice().values()} == {"1"}
+
+
+def test_accounting_is_asked_day_by_day(site):
+    site.sync()
+    windows = [c for c in site.calls if c[0] == "sacct"]
+    assert len(windows) == 7
+    site.calls.clear()
+    site.sync()
+    assert len([c for c in site.calls if c[0] == "sacct"]) == 1

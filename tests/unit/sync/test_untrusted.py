@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 
 import pytest
 
@@ -118,7 +117,7 @@ def test_damaged_trace_is_set_aside_with_its_reason(site, which):
 def test_trace_of_another_job_is_set_aside(site):
     site.add_job(1, arm="observe")
     site.trace(1)
-    shutil.copy(site.user_spool / "traces" / "1.0.n1.trace", site.user_spool / "traces" / "1.1.n1.trace")
+    site.write("traces", "1.1.n1.trace", (site.user_spool / "traces" / "1.0.n1.trace").read_bytes())
     result = site.sync()
     assert "is the trace of step 1.0" in result.outcome.rejected[0]
 
@@ -174,6 +173,34 @@ def test_oversized_file_stays(site, monkeypatch):
     result = site.sync()
     assert "is larger than 100 bytes" in result.outcome.warnings[0]
     assert site.spool_files() == ["records/1.1.n1.rec"]
+
+
+def test_job_with_too_many_bytes_stays(site, monkeypatch):
+    from slurm_topo.history.sync import jobfiles
+
+    monkeypatch.setattr(jobfiles, "MAX_JOB_BYTES", 1000)
+    site.trace(1, site.add_job(1))
+    result = site.sync()
+    assert "more than is read" in result.outcome.warnings[0]
+    assert len(site.spool_files()) == 4
+
+
+def test_folders_of_others_are_named_once(site, monkeypatch):
+    from slurm_topo.history.sync import run
+    from slurm_topo.history.sync.files import SpoolDeniedError
+
+    def deny(spool, uid):
+        raise SpoolDeniedError("Permission denied")
+
+    monkeypatch.setattr(run, "open_spool", deny)
+    (site.user_spool.parent / "4242").mkdir()
+    site.add_job(1)
+    result = site.sync()
+    assert result.outcome.warnings == [
+        f"{site.settings.spool}: folders of 2 other users cannot be read; "
+        "run sync as root for their traces and graphs"
+    ]
+    assert result.jobs == 1
 
 
 def test_cluster_description_of_a_user_is_replaced(site):
