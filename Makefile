@@ -21,14 +21,15 @@ APT_BUILD := build-essential cmake ninja-build pkg-config python3-dev python3-ve
 	libpmix-dev libslurm-dev
 APT_LAB   := slurm-wlm slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin munge \
 	mariadb-server openmpi-bin iproute2 numactl hwloc procps
+APT_ACCEPTANCE := qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs
 APT_TEST  := gdb liblua5.1-0-dev lua5.1 lua5.4 scotch chromium poppler-utils
 
-.PHONY: help demo test lint native packages-lab packages-test packages-build acceptance benchmarks install uninstall clean
+.PHONY: help demo test lint native packages-lab packages-test packages-acceptance packages-build acceptance benchmarks install uninstall clean
 
 help:
 	@echo 'make demo        the main job on an embedded lab cluster (needs root or sudo)'
 	@echo 'make test        all tests, with real jobs in the lab (needs root or sudo)'
-	@echo 'make acceptance  the slow proofs'
+	@echo 'make acceptance  the slow proofs, on an emulated NUMA machine (needs root or sudo)'
 	@echo 'make benchmarks  figures as ratios'
 	@echo 'make native      build the tracer, the SPANK plugin and the Python modules only'
 	@echo 'make install     install into $$DESTDIR$$PREFIX; make uninstall takes it off again'
@@ -52,6 +53,9 @@ packages-lab: packages-build
 
 packages-test: packages-lab
 	$(call apt,$(APT_TEST))
+
+packages-acceptance: packages-build
+	$(call apt,$(APT_ACCEPTANCE))
 
 NATIVE_SOURCES := $(shell find slurm_topo/native slurm_topo/hwloc slurm_topo/placement \
 	\( -name '*.c' -o -name '*.h' -o -name '_build.py' -o -name CMakeLists.txt \) 2>/dev/null)
@@ -77,7 +81,7 @@ lint: native
 test: packages-test lint
 	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests
 
-acceptance: packages-test native
+acceptance: packages-acceptance native
 	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider -m '' tests/acceptance
 
 benchmarks: packages-test native
