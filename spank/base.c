@@ -65,29 +65,46 @@ static int scan_index(const char **at, const char *end, unsigned *number)
 	return *at > start ? 0 : -1;
 }
 
-int st_set_parse(const char *text, size_t len, struct st_set *set)
+/* One range of a list; moves `*at` behind it and the comma. 1, 0 for the last one, -1 where it is none. */
+static int scan_range(const char **at, const char *end, unsigned *low, unsigned *high)
 {
-	const char *at = text, *end = text + len;
-
-	memset(set, 0, sizeof(*set));
-	for (;;) {
-		unsigned low, high;
-
-		if (scan_index(&at, end, &low) < 0)
-			return -1;
-		high = low;
-		if (at < end && *at == '-') {
-			at++;
-			if (scan_index(&at, end, &high) < 0 || high < low)
-				return -1;
-		}
-		for (unsigned i = low; i <= high; i++)
-			st_set_add(set, i);
-		if (at == end)
-			return 0;
-		if (*at++ != ',')
+	if (scan_index(at, end, low) < 0)
+		return -1;
+	*high = *low;
+	if (*at < end && **at == '-') {
+		(*at)++;
+		if (scan_index(at, end, high) < 0 || *high < *low)
 			return -1;
 	}
+	if (*at == end)
+		return 0;
+	return *(*at)++ == ',' ? 1 : -1;
+}
+
+bool st_set_valid(const char *text, size_t len)
+{
+	const char *at = text;
+	unsigned low, high;
+	int rc;
+
+	while ((rc = scan_range(&at, text + len, &low, &high)) > 0)
+		;
+	return rc == 0;
+}
+
+int st_set_parse(const char *text, size_t len, struct st_set *set)
+{
+	const char *at = text;
+	unsigned low, high;
+	int rc;
+
+	memset(set, 0, sizeof(*set));
+	do {
+		rc = scan_range(&at, text + len, &low, &high);
+		for (unsigned i = low; rc >= 0 && i <= high; i++)
+			st_set_add(set, i);
+	} while (rc > 0);
+	return rc;
 }
 
 void st_set_format(const struct st_set *set, char *text, size_t size)

@@ -173,7 +173,6 @@ static char *next_word(char **rest)
 static int parse_list(const char *word, const char *name, struct st_span *span)
 {
 	size_t len = strlen(name);
-	struct st_set set;
 
 	if (!word || strncmp(word, name, len))
 		return -1;
@@ -183,7 +182,7 @@ static int parse_list(const char *word, const char *name, struct st_span *span)
 		return 0;
 	}
 	*span = (struct st_span){ word, (uint32_t)strlen(word) };
-	return st_set_parse(word, span->len, &set);
+	return st_set_valid(word, span->len) ? 0 : -1;
 }
 
 static int parse_rank(struct st_plan *plan, uint32_t number, char *rest)

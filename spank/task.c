@@ -24,6 +24,7 @@ struct task {
 	bool cpus_set, mem_set;
 	char gpus[256]; /* order in which this rank sees them, where it was set */
 	struct st_why why;
+	double start;
 };
 
 static bool job_variable(spank_t spank, const char *name, char *value, size_t size)
@@ -196,6 +197,7 @@ static void write_record(struct task *task)
 		st_record_text(&record, "mem", list);
 	}
 	st_record_text(&record, "gpus", task->gpus[0] ? task->gpus : NULL);
+	st_record_real(&record, "seconds", st_clock() - task->start);
 	st_file_append(folder, file, record.text, st_record_end(&record), &ignored);
 	close(folder);
 }
@@ -252,7 +254,7 @@ static void leave_batch(spank_t spank)
 
 void st_task_init(spank_t spank, const struct st_args *args)
 {
-	struct task task = { .spank = spank, .args = args };
+	struct task task = { .spank = spank, .args = args, .start = st_clock() };
 	char traced[8];
 	bool has_plan = job_variable(spank, "SLURM_TOPO_JOB_PLAN", task.plan_path, sizeof(task.plan_path));
 	bool has_trace = job_variable(spank, "SLURM_TOPO_JOB_TRACE", traced, sizeof(traced)) && !strcmp(traced, "1");

@@ -20,6 +20,7 @@ def test_task_is_bound(site: Site, placed: dict[str, str]) -> None:
     assert not set(placed) & set(result.env)
     (record,) = site.records()
     assert record.pop("time") > 0
+    assert record.pop("seconds") >= 0
     assert record == {
         "format": "slurm-topo-record",
         "version": 1,
