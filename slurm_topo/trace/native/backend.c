@@ -303,6 +303,7 @@ static int load_functions(void)
 }
 
 #ifdef ST_FORTRAN_CALLS_C
+/* In Fortran 2008 only those without a buffer have a name that is wrapped, and they call the P functions. */
 static void *const *c_wrappers(void)
 {
     static void *chosen[ST_SYMBOLS];
@@ -313,7 +314,7 @@ static void *const *c_wrappers(void)
     };
 
     for (int i = 0; i < ST_SYMBOLS; i++)
-        chosen[i] = names[i][0] == 'M' ? wrappers[i] : NULL;
+        chosen[i] = names[i][0] == 'M' || strstr(names[i], "_f08_") ? wrappers[i] : NULL;
     return chosen;
 }
 #else

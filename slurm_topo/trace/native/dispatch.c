@@ -33,6 +33,12 @@ static const char table_names[] =
 #undef ST_SYMBOL
     ;
 
+static const char *const names[SYMBOLS] = {
+#define ST_SYMBOL(number, name, real) #name,
+#include "dispatch_table.h"
+#undef ST_SYMBOL
+};
+
 static const char *const real_names[SYMBOLS] = {
 #define ST_SYMBOL(number, name, real) #real,
 #include "dispatch_table.h"
@@ -61,7 +67,7 @@ static int missing(void)
 /* True where a library in the process defines the symbol; no function of the linker is called. */
 void *st_choose(unsigned long number, void *stub)
 {
-    return st_is_loaded(real_names[number]) ? stub : NULL;
+    return st_is_loaded(real_names[number]) || st_is_loaded(names[number]) ? stub : NULL;
 }
 
 static int collect_name(struct dl_phdr_info *info, size_t size, void *data)
@@ -96,6 +102,13 @@ static void *find(const char *name)
             return symbol;
     }
     return NULL;
+}
+
+/* Libraries without a profiling name of the function (MPICH's Fortran 2008) have it under its own. */
+static void *find_real(unsigned long number)
+{
+    void *symbol = find(real_names[number]);
+    return symbol ? symbol : find(names[number]);
 }
 
 static const char *abi(void)
@@ -141,7 +154,7 @@ static void start(void)
 
     find_libraries();
     for (int i = 0; i < SYMBOLS; i++)
-        real_symbols[i] = find(real_names[i]);
+        real_symbols[i] = find_real((unsigned long)i);
     if (getenv(ST_ENV_DIR) && (backend = open_backend()))
         wrappers = backend->open(real_symbols, find);
     for (int i = 0; i < SYMBOLS; i++)
@@ -154,7 +167,7 @@ static void retry(unsigned long number)
 {
     library_count = 0;
     find_libraries();
-    real_symbols[number] = find(real_names[number]);
+    real_symbols[number] = find_real(number);
     __atomic_store_n(&st_targets[number], target_of(number), __ATOMIC_RELEASE);
 }
 
