@@ -69,7 +69,7 @@ class Demo:
     help="Folder of the lab.",
 )
 @click.option(
-    "--runs", default=2, show_default=True, type=click.IntRange(1, 20), help="Runs before and after."
+    "--runs", default=4, show_default=True, type=click.IntRange(1, 20), help="Runs before and after."
 )
 def demo(folder: Path, runs: int) -> None:
     """Trace and place two programs in the lab, from unmodified batch scripts, and show what it was worth."""

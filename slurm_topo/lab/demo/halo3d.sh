@@ -2,4 +2,4 @@
 #SBATCH --job-name=halo3d
 #SBATCH --nodes=4 --ntasks=8
 #SBATCH --output=halo3d-%j.out
-srun ./halo3d 150
+srun ./halo3d 100
