@@ -29,6 +29,7 @@ struct step {
 	char plan[1024];
 	gid_t *groups;
 	int group_count;
+	pid_t child; /* that works for it, or has */
 };
 
 static int64_t started_ns;
@@ -113,6 +114,15 @@ static int open_counters(const struct st_args *args, const struct step *step, ch
 	return folder;
 }
 
+/* Where the trace of this node and step goes. */
+static int trace_path(const struct st_args *args, const struct step *step, char *path, size_t size)
+{
+	int n = snprintf(path, size, "%s/%lu/traces/%u.%s.%s.trace", args->spool, (unsigned long)step->uid, step->job,
+			 step->name, step->node);
+
+	return n < 0 || (size_t)n >= size ? -1 : 0;
+}
+
 /* In the child, as the user. 0 where the counters are safe or there are none. */
 static int collect(const struct st_args *args, const struct step *step)
 {
@@ -132,8 +142,7 @@ static int collect(const struct st_args *args, const struct step *step)
 	}
 	close(folder);
 	snprintf(job, sizeof(job), "%u", step->job);
-	if ((size_t)snprintf(to, sizeof(to), "%s/%lu/traces/%u.%s.%s.trace", args->spool, (unsigned long)step->uid,
-			     step->job, step->name, step->node) >= sizeof(to))
+	if (trace_path(args, step, to, sizeof(to)) < 0)
 		return 1;
 	if (st_collect(from, to, &meta, reason, sizeof(reason)) < 0) {
 		slurm_info("slurm-topo: job %u.%s: no trace: %s", step->job, step->name, reason);
@@ -145,11 +154,16 @@ static int collect(const struct st_args *args, const struct step *step)
 /* In the child, as the user: counters that could not be collected must not fill the memory of the node. */
 static int discard(const struct st_args *args, const struct step *step)
 {
-	char path[PATH_MAX];
+	char path[PATH_MAX], trace[PATH_MAX], half[PATH_MAX + 32];
 	int folder = open_counters(args, step, path, sizeof(path));
 	DIR *entries = folder < 0 ? NULL : fdopendir(folder);
 	struct dirent *entry;
 
+	/* What a collector that was killed had begun. */
+	if (trace_path(args, step, trace, sizeof(trace)) == 0) {
+		snprintf(half, sizeof(half), "%s.%ld.tmp", trace, (long)step->child);
+		unlink(half);
+	}
 	while (entries && (entry = readdir(entries)))
 		unlinkat(folder, entry->d_name, 0);
 	return rmdir(path) < 0;
@@ -157,7 +171,7 @@ static int discard(const struct st_args *args, const struct step *step)
 
 /* Runs `work` as the user in a child. Kills it where it takes too long: a step must not wait for a file server. */
 static bool run_as_user(int (*work)(const struct st_args *, const struct step *), const struct st_args *args,
-			const struct step *step)
+			struct step *step)
 {
 	const struct timespec pause = { .tv_nsec = 2000000 };
 	double deadline = st_clock() + CHILD_SECONDS;
@@ -173,6 +187,7 @@ static bool run_as_user(int (*work)(const struct st_args *, const struct step *)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		_exit(give_up_rights(step) < 0 ? 1 : work(args, step));
 	}
+	step->child = child;
 	while (child > 0 && waitpid(child, &status, WNOHANG) == 0) {
 		if (st_clock() > deadline) {
 			kill(child, SIGKILL);

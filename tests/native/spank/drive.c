@@ -179,6 +179,61 @@ static int drive_allocation(void)
 	return 0;
 }
 
+/* Random command lines of known and unknown words: nothing may break. */
+static int drive_fuzz_shape(char **argv)
+{
+	static const char *const words[] = { "-n",     "4",	"-N",	   "2",	  "--ntasks=4", "--cpu-bind", "=",	"-",
+					     "--",     ":",	"-mca",	   "btl", "--topo=off", "./app",      "--nod",	"-lK",
+					     "-n4-m8", "--x11", "--ex=1",  "-c1", "",		"-np",	      "-Q",	"--t" };
+	unsigned count = (unsigned)atoi(argv[2]), certain = 0;
+
+	srand((unsigned)atoi(argv[1]));
+	for (unsigned i = 0; i < count; i++) {
+		struct st_shape shape;
+		struct st_why why;
+		char *line[12] = { strdup("srun") };
+		int words_of_line = 1 + rand() % 10;
+
+		for (int w = 1; w <= words_of_line; w++) {
+			line[w] = strdup(words[(size_t)rand() % (sizeof(words) / sizeof(words[0]))]);
+			if (*line[w] && rand() % 8 == 0)
+				line[w][(size_t)rand() % strlen(line[w])] = (char)(1 + rand() % 255);
+		}
+		certain += st_shape_read(words_of_line + 1, line, st_option_next, &shape, &why) == 0;
+		st_shape_read(words_of_line + 1, line, st_openmpi_next, &shape, &why);
+		for (int w = 0; w <= words_of_line; w++)
+			free(line[w]);
+	}
+	printf("certain %u of %u\n", certain, count);
+	return 0;
+}
+
+/* Random node lists and counts. */
+static int drive_fuzz_allocation(char **argv)
+{
+	static const char letters[] = "n[]-,0123(x)9 a";
+	unsigned count = (unsigned)atoi(argv[2]), understood = 0;
+
+	srand((unsigned)atoi(argv[1]));
+	for (unsigned i = 0; i < count; i++) {
+		struct st_allocation allocation;
+		struct st_why why;
+		char text[2][24] = { "n[1-3]", "2(x3)" };
+
+		for (int flips = rand() % 5; flips; flips--) {
+			char *one = text[rand() % 2];
+
+			one[(size_t)rand() % strlen(one)] = letters[(size_t)rand() % (sizeof(letters) - 1)];
+		}
+		setenv("SLURM_JOB_NODELIST", text[0], 1);
+		setenv("SLURM_JOB_CPUS_PER_NODE", text[1], 1);
+		understood += st_allocation_read(&allocation, &why) == 0;
+		st_allocation_free(&allocation);
+	}
+	printf("understood %u of %u\n", understood, count);
+	return 0;
+}
+
 static int drive_fits(char **argv)
 {
 	struct st_allocation allocation;
@@ -332,8 +387,15 @@ int st_collect(const char *dir, const char *out_path, const struct st_collect_me
 	uid_t real, effective, saved;
 	gid_t groups[64];
 
-	while (!strcmp(wish, "hang"))
-		pause();
+	if (!strcmp(wish, "hang")) {
+		char half[4096];
+
+		/* As the collector names what it has not finished. */
+		snprintf(half, sizeof(half), "%s.%ld.tmp", out_path, (long)getpid());
+		fclose(fopen(half, "w"));
+		for (;;)
+			pause();
+	}
 	snprintf(reason, size, "the disk is full");
 	if (!strcmp(wish, "fail") || !(out = fopen(out_path, "w")))
 		return -1;
@@ -364,6 +426,10 @@ int main(int argc, char **argv)
 		return drive_shape(st_option_next);
 	if (!strcmp(part, "mpirun-shape"))
 		return drive_shape(st_openmpi_next);
+	if (!strcmp(part, "fuzz-shape"))
+		return drive_fuzz_shape(argv);
+	if (!strcmp(part, "fuzz-allocation"))
+		return drive_fuzz_allocation(argv);
 	if (!strcmp(part, "mpirun-wish"))
 		return drive_wish();
 	if (!strcmp(part, "preload"))

@@ -104,3 +104,9 @@ def test_plan_that_does_not_fit_is_refused(
     env = {"SLURM_JOB_NODELIST": nodes, "SLURM_JOB_CPUS_PER_NODE": counts}
     text = PLAN.replace(*change) if change else PLAN
     assert drive("fits", write(tmp_path, text), per_node, every, env=env).stdout == reason + "\n"
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_random_node_lists_break_nothing(drive: Drive, seed: str) -> None:
+    words = drive("fuzz-allocation", seed, "20000").stdout.split()
+    assert 4000 < int(words[1]) < 20000

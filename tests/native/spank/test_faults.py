@@ -149,11 +149,12 @@ def test_full_disk_stands_down(site: Site) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to mount")
-def test_file_system_without_space_stands_down(site: Site) -> None:
+@pytest.mark.parametrize("full", ["size=4k", "nr_inodes=2"], ids=["blocks", "inodes"])
+def test_full_file_system_stands_down(site: Site, full: str) -> None:
     plans = site.user / "plans"
     plans.mkdir(mode=0o700)
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=4k,mode=700", "none", str(plans)], check=False
+        ["mount", "-t", "tmpfs", "-o", f"{full},mode=700", "none", str(plans)], check=False
     )
     if mounted.returncode:
         pytest.skip("mount is not allowed here")

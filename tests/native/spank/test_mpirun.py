@@ -127,3 +127,10 @@ def test_unmarked_mpirun_is_left_alone(mpirun: Path, site: Site) -> None:
     assert run_mpirun(mpirun, site, "./app", SLURM_TOPO_JOB_ARM="off") == ({}, [])
     assert run_mpirun(mpirun, site, "./app", SLURM_TOPO_JOB_LAUNCH="rubbish") == ({}, [])
     assert not (site.user / "records").exists()
+
+
+def test_mpirun_of_another_library_is_left_alone(drive: Any, site: Site) -> None:
+    """The driver has the library in it and is no program of Open MPI."""
+    env = {**site.job, "SLURM_TOPO_JOB_LAUNCH": site.arguments}
+    drive("args", env=env, name="mpiexec")
+    assert site.records()[0]["reason"] == "launcher: not the mpirun of Open MPI 4"

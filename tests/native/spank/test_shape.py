@@ -119,3 +119,9 @@ def test_last_topo_option_counts_and_is_read_beside_other_reasons(drive: Drive) 
 def test_long_command_line_is_read(drive: Drive) -> None:
     out = drive("shape", "-n4", "./app", *["argument" * 10] * 5000, env=JOB).stdout
     assert out.startswith("0 certain\n")
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_random_command_lines_break_nothing(drive: Drive, seed: str) -> None:
+    words = drive("fuzz-shape", seed, "20000", env=JOB).stdout.split()
+    assert 0 < int(words[1]) < 10000
