@@ -85,7 +85,7 @@ acceptance: packages-acceptance native
 	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider -m '' tests/acceptance
 
 benchmarks: packages-test native
-	@$(if $(SUDO),$(SUDO) -E) $(BIN)/python -m tests.benchmarks
+	@$(if $(SUDO),$(SUDO) -E) $(BIN)/python tests/benchmarks/run.py
 
 # Where things go; conf/ names the same paths.
 LIBDIR  := $(DESTDIR)$(PREFIX)/lib/slurm-topo
