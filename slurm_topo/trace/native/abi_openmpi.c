@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+struct st_handles st_handles;
 struct st_f2c st_f2c;
 
 /* A program that is not position-independent holds the library's objects itself (copy relocations). */

@@ -11,7 +11,6 @@
 
 void **st_real;
 struct st_mpi st_mpi;
-struct st_handles st_handles;
 
 static st_find_fn find_symbol;
 

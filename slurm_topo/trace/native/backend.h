@@ -27,9 +27,11 @@ struct st_mpi {
     int (*Comm_remote_size)(MPI_Comm, int *);
     int (*Comm_test_inter)(MPI_Comm, int *);
     int (*Comm_get_parent)(MPI_Comm *);
-    int (*Comm_create_keyval)(MPI_Comm_copy_attr_function *, MPI_Comm_delete_attr_function *, int *, void *);
+    int (*Comm_create_keyval)(int (*copy)(MPI_Comm, int, void *, void *, void *, int *),
+                              int (*freed)(MPI_Comm, int, void *, void *), int *, void *);
     int (*Comm_set_attr)(MPI_Comm, int, void *);
-    int (*Win_create_keyval)(MPI_Win_copy_attr_function *, MPI_Win_delete_attr_function *, int *, void *);
+    int (*Win_create_keyval)(int (*copy)(MPI_Win, int, void *, void *, void *, int *),
+                             int (*freed)(MPI_Win, int, void *, void *), int *, void *);
     int (*Win_set_attr)(MPI_Win, int, void *);
     int (*Win_get_group)(MPI_Win, MPI_Group *);
     int (*Group_size)(MPI_Group, int *);

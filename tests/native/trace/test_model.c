@@ -101,6 +101,7 @@ int main(void)
             try_all(&st_openmpi_blocking, bytes[b], 0);
             try_all(&st_openmpi_blocking, bytes[b], size - 1);
             try_all(&st_openmpi_nonblocking, bytes[b], size / 2);
+            try_all(&st_mpich, bytes[b], size / 3);
         }
     for (size_t s = 0; s < sizeof large / sizeof *large; s++)
         for (size_t b = 0; b < sizeof bytes / sizeof *bytes; b += 3) {

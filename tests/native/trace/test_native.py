@@ -17,7 +17,8 @@ from slurm_topo.trace import read_trace
 HERE = Path(__file__).parent
 SANITIZE = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g", "-O1")
 MODEL = tuple(
-    f"model_{part}.c" for part in ("trees", "rooted", "all", "reduce_scatter", "nonblocking", "inter")
+    f"model_{part}.c"
+    for part in ("trees", "rooted", "all", "reduce_scatter", "nonblocking", "inter", "mpich")
 )
 HEADER, SLOT = 2048, 128
 
