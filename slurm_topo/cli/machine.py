@@ -88,6 +88,35 @@ def capture(ctx: click.Context, output: str, compare: str) -> None:
 
 
 @machine.command()
+@click.argument("source", required=False, metavar="[XML | CLUSTER]")
+@click.option("--synthetic", metavar="S", help="A hwloc synthetic string.")
+@click.option(
+    "--links", metavar="FILE", help="Output of nvidia-smi topo -m or rocm-smi --showtopo of that node."
+)
+@click.option(
+    "-o", "--output", default="", metavar="OUT.svg", help="Write there instead of to standard output."
+)
+def draw(source: str | None, synthetic: str | None, links: str | None, output: str) -> None:
+    """Draw this machine, a hwloc XML file, or a cluster description as SVG."""
+    from slurm_topo.machine.draw import draw_cluster, draw_node
+
+    if source and synthetic:
+        raise InputError(f"{source} and --synthetic: two machines at once; give one of them")
+    if source and _is_cluster(source):
+        from slurm_topo.machine import read_cluster
+
+        text = draw_cluster(read_cluster(source))
+    else:
+        text = draw_node(_topology(source, synthetic), _links(links) if links else None)
+    if not output:
+        click.echo(text, nl=False)
+        return
+    from slurm_topo.machine.importing import write_text
+
+    write_text(output, text)
+
+
+@machine.command()
 @click.argument("source", default="", metavar="[CLUSTER | XML]")
 @click.option("--nodes", default="", metavar="HOSTLIST", help="Of a cluster: measure on these nodes.")
 @click.option("--pairs", default=4, show_default=True, help="Pairs of a level that play at the same time.")

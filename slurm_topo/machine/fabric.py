@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -104,5 +105,6 @@ class Fabric:
 
 def _at(path: Sequence[tuple[int, str]], tier: int, node: str) -> Hashable:
     """The highest switch above a node that is not above the tier, else the node itself."""
-    below = [name for height, name in path if height <= tier]
-    return ("switch", below[-1]) if below else ("node", node)
+    # A path rises, so that the switches up to the tier come first.
+    count = bisect.bisect_right(path, tier, key=lambda step: step[0])
+    return ("switch", path[count - 1][1]) if count else ("node", node)

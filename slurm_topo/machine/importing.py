@@ -51,6 +51,24 @@ def read_text(path: str | os.PathLike[str]) -> str:
     return data.decode("utf-8", "replace")
 
 
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text under a temporary name and rename it.
+
+    Raises
+    ------
+    MachineError
+        The folder is missing, not writable or full.
+    """
+    file = Path(path)
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise MachineError(f"{file}: cannot be written ({error.strerror}); choose another place") from error
+
+
 def kind_of_text(text: str) -> str:
     """Which tool wrote a text.
 

@@ -69,8 +69,10 @@ def default_level(name: str) -> Level:
             f"level {name!r}: unknown; known are {', '.join(_DEFAULTS)}, switch2, switch3 and so on"
         )
     latency, bandwidth = _DEFAULTS["switch"]
-    above = max(int(match[1]), 1) - 1
-    return Level(name, latency + above * _TIER_LATENCY_S, 1.0 / (bandwidth * _TIER_SHARE**above), "assumed")
+    above = max(int(match[1] or 1), 1) - 1
+    # Beyond any real fabric the bandwidth stays: it must not underflow.
+    share = _TIER_SHARE ** min(above, 50)
+    return Level(name, latency + above * _TIER_LATENCY_S, 1.0 / (bandwidth * share), "assumed")
 
 
 def level_of(name: str, known: Mapping[str, Level]) -> Level:
