@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shutil
@@ -27,13 +28,15 @@ _COMMANDS = {
     "tc": "iproute2",
     "unshare": "util-linux",
 }
-# Plugin of Slurm -> Debian package.
-_PLUGINS = {
-    "accounting_storage_mysql.so": "slurm-wlm-mysql-plugin",
-    "job_submit_lua.so": "slurm-wlm-basic-plugins",
-    "mpi_pmix.so": "slurm-wlm-basic-plugins",
+# Library below a library directory -> Debian package.
+_LIBRARIES = {
+    "slurm*/accounting_storage_mysql.so": "slurm-wlm-mysql-plugin",
+    "slurm*/job_submit_lua.so": "slurm-wlm-basic-plugins",
+    "slurm*/mpi_pmix.so": "slurm-wlm-basic-plugins",
+    # Slurm's plugin loads it by this name, which only the -dev package has.
+    "pmix*/lib/libpmix.so": "libpmix-dev",
 }
-_PLUGIN_DIRS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+_LIBRARY_DIRS = ("/usr/lib/*", "/usr/lib", "/usr/lib64", "/usr/local/lib")
 _SBIN = "/usr/sbin:/sbin:/usr/local/sbin"
 
 
@@ -41,10 +44,8 @@ def missing_packages() -> list[str]:
     """Debian packages without which no lab can run."""
     path = f"{os.environ.get('PATH', '')}:{_SBIN}"
     missing = {package for command, package in _COMMANDS.items() if not shutil.which(command, path=path)}
-    folders = [f"{d}/{name}" for d in _PLUGIN_DIRS for name in ("slurm-wlm", "slurm")]
-    folders = [folder for folder in folders if os.path.isdir(folder)]
-    for plugin, package in _PLUGINS.items():
-        if not any(os.path.exists(f"{folder}/{plugin}") for folder in folders):
+    for library, package in _LIBRARIES.items():
+        if not any(glob.glob(f"{folder}/{library}") for folder in _LIBRARY_DIRS):
             missing.add(package)
     return sorted(missing)
 

@@ -39,7 +39,7 @@ def test_missing_packages_are_named_with_what_installs_them(monkeypatch: pytest.
 
     monkeypatch.setattr(host.os, "geteuid", lambda: 0)
     monkeypatch.setattr(host.shutil, "which", lambda command, path: None if command == "munged" else command)
-    monkeypatch.setattr(host, "_PLUGINS", {"no_such_plugin.so": "slurm-wlm-mysql-plugin"})
+    monkeypatch.setattr(host, "_LIBRARIES", {"slurm*/no_such_plugin.so": "slurm-wlm-mysql-plugin"})
     with pytest.raises(LabError, match=r"apt-get install .* munge slurm-wlm-mysql-plugin$"):
         host.check_machine()
 
