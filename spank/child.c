@@ -76,10 +76,11 @@ static void close_from(int first)
 		close(fd);
 }
 
-/* Runs between fork and exec: system calls only. */
+/* Runs between fork and exec: system calls, but for the text of an error. */
 static _Noreturn void become(char *const *argv, char **environment, int errors, pid_t parent)
 {
 	int null = open("/dev/null", O_RDWR);
+	const char *text;
 	sigset_t none;
 
 	setpgid(0, 0);
@@ -95,6 +96,10 @@ static _Noreturn void become(char *const *argv, char **environment, int errors, 
 		_exit(127);
 	close_from(3);
 	execve(argv[0], argv, environment);
+	/* The interpreter of a script may be missing, or not be for this user. */
+	text = strerror(errno);
+	if (write(2, "cannot be executed: ", 20) == 20 && write(2, text, strlen(text)) < 0)
+		_exit(126);
 	_exit(127);
 }
 

@@ -54,7 +54,10 @@ FAULTS: dict[str, tuple[Callable[[Site], object], str]] = {
     ),
     "place crashes": (lambda s: break_place(s, "kill -SEGV $$"), "place: was killed by signal 11"),
     "place silent": (lambda s: break_place(s, "exit 0"), "place: wrote no plan"),
-    "interpreter missing": (lambda s: s.script("#!/nonexistent/python\n"), "place: ended with exit code 127"),
+    "interpreter missing": (
+        lambda s: s.script("#!/nonexistent/python\n"),
+        "place: ended with exit code 127: cannot be executed: No such file or directory",
+    ),
     "plan rubbish": (
         lambda s: (s.folder / "answer").write_bytes(os.urandom(5000)),
         "plan: does not begin with",
