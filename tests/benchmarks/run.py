@@ -1,4 +1,4 @@
-"""Runs the benchmarks one after another: ``make benchmarks``, or ``python tests/benchmarks/run.py [PART ...]``.
+"""Runs the benchmarks one by one: ``make benchmarks``, or ``python tests/benchmarks/run.py [PART ...]``.
 
 A benchmark is a script in a folder of a part; it prints ratios and is never part of ``make test``.
 """

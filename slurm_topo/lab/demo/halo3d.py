@@ -44,7 +44,7 @@ def main() -> None:
         np.add(core, difference, out=following[:, 1:-1, 1:-1, 1:-1])
         now, following = following, now
         if step % 50 == 0 or step == steps:
-            total = cart.reduce(float(np.vdot(difference, difference)))
+            total = cart.allreduce(float(np.vdot(difference, difference)))
             if cart.rank == 0:
                 print(f"step {step:4d}  change {np.sqrt(total):.12e}")
     cart.Barrier()
