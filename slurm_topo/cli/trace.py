@@ -110,6 +110,25 @@ def show(files: tuple[str, ...], format_: str, plot: str | None, export: str | N
     run_show(ShowOptions(files, format_, plot, export, pairs))
 
 
+@trace.command("import")
+@click.option("-o", "--output", required=True, metavar="GRAPH", help="Graph to write: .npz or .mtx.")
+@click.argument("file", metavar="FILE")
+def import_(file: str, output: str) -> None:
+    """Read the trace of another tool and write its graph.
+
+    FILE: a .prof file of Open MPI's monitoring (the other ranks' are found beside it) or their folder; a
+    time-independent trace of SimGrid; Matrix Market, SciPy .npz, or a trace of our own.
+    """
+    from slurm_topo.trace.foreign import read_foreign
+
+    target = Path(output)
+    if _kind(target) == "trace":
+        raise InputError(f"{target}: graphs are written as .npz or .mtx; choose one of these suffixes")
+    graph = read_foreign(file)
+    _export(graph, target)
+    click.echo(f"{target}: {graph.ranks} ranks, {graph.source.size} pairs", err=True)
+
+
 def run_show(options: ShowOptions) -> None:
     """Read, draw, export, print."""
     graph = _load(options.files)

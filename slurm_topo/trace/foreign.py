@@ -1,0 +1,135 @@
+"""Graphs from traces of others: Open MPI's monitoring, SimGrid's time-independent traces, matrices."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from slurm_topo.errors import GraphError
+from slurm_topo.model import CommGraph
+from slurm_topo.trace.graph_io import build_graph, read_graph
+from slurm_topo.trace.simgrid import Sends, read_actions
+
+_PROF = re.compile(r"^[EI]\t(\d+)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent")
+_PROF_NAME = re.compile(r"^(.*\.)(\d+)\.prof$")
+_ACTION = re.compile(r"^\s*\d+\s+[a-zA-Z_]+(\s|$)")
+
+
+def read_foreign(path: str | os.PathLike[str]) -> CommGraph:
+    """The graph in a trace of another tool.
+
+    Parameters
+    ----------
+    path
+        One of the ``.prof`` files of Open MPI's monitoring (its sisters are found beside it) or their folder;
+        a SimGrid time-independent trace (the list of its files, or one file with all actions); Matrix
+        Market, SciPy ``.npz``, or a trace of our own.
+
+    Raises
+    ------
+    GraphError
+        The file is of another kind, or damaged.
+    """
+    file = Path(path)
+    if file.is_dir():
+        profiles = sorted(file.glob("*.prof"))
+        if not profiles:
+            raise GraphError(f"{file}: holds no .prof file; give the files of one run")
+        return _monitoring(profiles)
+    if file.suffix == ".prof":
+        return _monitoring(_sisters(file))
+    head = _head(file)
+    if head.startswith((b"PK", b"%%MatrixMarket", b"STTRACE")):
+        return read_graph(file)
+    if head.startswith(b"@ mpiP"):
+        raise GraphError(f"{file}: is a report of mpiP, which holds no partners; trace the program instead")
+    return _simgrid(file)
+
+
+def _head(file: Path) -> bytes:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(64)
+    except OSError as error:
+        raise GraphError(f"{file}: cannot be read ({error.strerror}); give a trace file") from error
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        with file.open(encoding="utf-8") as stream:
+            yield from stream
+    except OSError as error:
+        raise GraphError(f"{file}: cannot be read ({error.strerror}); give a trace file") from error
+    except UnicodeDecodeError as error:
+        raise GraphError(f"{file}: is no text; give a trace of a known kind") from error
+
+
+def _sisters(file: Path) -> list[Path]:
+    """All ranks' files of the run that a file belongs to."""
+    match = _PROF_NAME.match(file.name)
+    if not match:
+        return [file]
+    found = [p for p in file.parent.iterdir() if (m := _PROF_NAME.match(p.name)) and m[1] == match[1]]
+    return sorted(found) or [file]
+
+
+def _monitoring(files: Iterable[Path]) -> CommGraph:
+    """E lines are point-to-point, I lines the messages of collectives (C lines tell the same again)."""
+    rows: list[tuple[int, int, float, float, float]] = []
+    size = 0
+    for file in files:
+        name = _PROF_NAME.match(file.name)
+        size = max(size, int(name[2]) + 1 if name else 0)
+        for line in _lines(file):
+            match = _PROF.match(line)
+            if not match:
+                continue
+            source, target, nbytes, messages = (int(g) for g in match.groups())
+            size = max(size, source + 1, target + 1)
+            rows.append((source, target, nbytes, messages, nbytes if line[0] == "I" else 0.0))
+    if not rows:
+        raise GraphError("no message in the .prof files; run with --mca pml_monitoring_enable_output 3")
+    table = np.array(rows)
+    return build_graph(
+        size,
+        table[:, 0].astype(np.int32),
+        table[:, 1].astype(np.int32),
+        table[:, 2],
+        table[:, 3],
+        table[:, 4],
+        {"origin": "Open MPI monitoring"},
+    )
+
+
+def _simgrid(file: Path) -> CommGraph:
+    """A list of files (relative to the list), or all actions in one."""
+    first = [line for line in _lines(file) if line.strip()]
+    if not first:
+        raise GraphError(f"{file}: is empty; give a trace file")
+    if _ACTION.match(first[0]):
+        actions: list[str] = first
+    else:
+        actions = [line for name in first for line in _lines(file.parent / name.strip())]
+    if not any(_ACTION.match(line) for line in actions):
+        raise GraphError(f"{file}: is of no kind that is known; see slurm-topo trace import --help")
+    sends = _checked(file, read_actions, actions)
+    return build_graph(
+        sends.ranks,
+        np.array(sends.source, np.int32),
+        np.array(sends.target, np.int32),
+        np.array(sends.nbytes, np.float64),
+        np.array(sends.messages, np.float64),
+        np.array(sends.modelled, np.float64),
+        {"origin": "SimGrid"},
+    )
+
+
+def _checked(file: Path, read: Callable[[list[str]], Sends], actions: list[str]) -> Sends:
+    try:
+        return read(actions)
+    except (ValueError, IndexError) as error:
+        raise GraphError(f"{file}: is a damaged time-independent trace ({error}); make it again") from error
