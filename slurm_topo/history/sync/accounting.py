@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import pwd
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -151,7 +153,7 @@ def _identity(row: AccountingRow, values: Mapping[str, Any], keys: tuple[str, ..
     tasks, cpus = values["tasks"], row.cpus
     return JobIdentity(
         user=row.user,
-        uid=row.uid,
+        uid=values["uid"],
         account=row.account,
         name=row.name,
         keys=keys,
@@ -168,7 +170,7 @@ def _job_values(accounted: AccountedJob) -> dict[str, Any]:
     energies = [s.energy_j for s in accounted.steps if s.energy_j is not None]
     return {
         "user_name": row.user,
-        "uid": row.uid,
+        "uid": row.uid if row.uid is not None else user_number(row.user),
         "account": row.account,
         "partition_name": row.partition,
         "name": row.name[:1024],
@@ -194,6 +196,15 @@ def _job_values(accounted: AccountedJob) -> dict[str, Any]:
         "admin_comment": row.admin_comment,
         "comment": row.comment,
     }
+
+
+@functools.lru_cache(maxsize=4096)
+def user_number(name: str) -> int | None:
+    """Numeric id of a user of this host: an old slurmdbd may not tell it, and the spool is sorted by it."""
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        return None
 
 
 def busy_seconds(numbered: Sequence[AccountingRow]) -> float | None:

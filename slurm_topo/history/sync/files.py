@@ -167,8 +167,11 @@ class SpoolFiles:
         """Move a file to the folder ``rejected``, where nobody reads it again and nobody deletes it."""
         parent, target = self._folder(folder), self._folder("rejected", create=True)
         try:
+            present = set(os.listdir(target))
+            names = (name, *(f"{name}.{i}" for i in range(1, _MOST_FILES)))
+            free = next(n for n in names if n not in present)
             with contextlib.suppress(FileNotFoundError):
-                os.rename(_plain(name), name, src_dir_fd=parent, dst_dir_fd=target)
+                os.rename(_plain(name), free, src_dir_fd=parent, dst_dir_fd=target)
         except OSError as error:
             raise SpoolError(str(error.strerror)) from error
         finally:

@@ -120,7 +120,7 @@ class ProgramIndex:
             "first_seen": job.submitted,
             "last_seen": job.submitted,
         }
-        statement = programs.insert().values(user_name=job.user, name=job.name[:1024], **values)
+        statement = programs.insert().values(user_name=job.user, name=better_name(job.name, ""), **values)
         result = self._connection.execute(statement)
         assert result.inserted_primary_key is not None
         number = int(result.inserted_primary_key[0])
@@ -181,4 +181,6 @@ _KEPT = ("uid", "account", "ranks", "cpus_per_task", "first_seen", "last_seen")
 
 def better_name(name: str, executable: str) -> str:
     """The name of a program: of its jobs, unless that says nothing and the executable is known."""
-    return executable.rsplit("/", 1)[-1] if name in _NAMELESS and executable else name
+    chosen = executable.rsplit("/", 1)[-1] if name in _NAMELESS and executable else name
+    # Names come from users: what a terminal would obey has no place in them.
+    return "".join(c if c.isprintable() else "?" for c in chosen)[:1024]

@@ -20,6 +20,8 @@ from slurm_topo.model import CommGraph
 from slurm_topo.trace import Trace, graph_digest, merge_traces, read_trace, write_graph
 from slurm_topo.units import expand_ints, fold_ints
 
+# A larger number in a file is a forgery that would cost memory.
+MOST_RANKS = 1 << 20
 # States whose traffic is that of a whole run: a program that fails early has sent little.
 _WHOLE = ("COMPLETED", "TIMEOUT", "RUNNING")
 
@@ -117,6 +119,9 @@ def _read_all(
             trace = read_trace(path)
             if (trace.job, trace.step) != (str(read.file.job), read.file.step) and trace.job:
                 raise GraphError(f"is the trace of step {trace.job}.{trace.step}")
+            size = max((record.size for record in trace.ranks), default=0)
+            if size > MOST_RANKS:
+                raise GraphError(f"tells of {size} ranks, more than {MOST_RANKS}")
             found.append((trace, read))
         except (GraphError, ValueError) as error:
             text = str(error).replace(f"{path}: ", "").replace(str(path), "trace")

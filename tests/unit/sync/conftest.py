@@ -210,11 +210,12 @@ class Site:
         nbytes: int = 1000,
         nodes: Sequence[str] = (),
         world: str = "",
+        size: int = 8,
     ) -> None:
         """Traces of a step in which ranks r and r + 4 exchange bytes."""
         for node in nodes or sorted({host for host, _ in places}):
             ranks = {r: (cpu, {(r + 4) % 8: nbytes}) for r, (host, cpu) in enumerate(places) if host == node}
-            content = trace_bytes(job, step, node, keys, ranks, 8, world)
+            content = trace_bytes(job, step, node, keys, ranks, size, world)
             self.write("traces", f"{job}.{step}.{node}.trace", content)
 
     def trace_without_ranks(self, job: int, keys: str = "") -> None:

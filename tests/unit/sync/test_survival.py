@@ -60,7 +60,7 @@ def test_same_files_again_change_nothing(site):
     fill(site)
     site.sync()
     assert site.dump() == before
-    assert site.spool_files() == ["rejected/4.0.n1.trace"]
+    assert site.spool_files() == ["rejected/4.0.n1.trace", "rejected/4.0.n1.trace.1"]
 
 
 def _killed_at(site, number: int) -> bool:

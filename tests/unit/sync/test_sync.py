@@ -356,3 +356,14 @@ def test_accounting_is_asked_day_by_day(site):
     site.calls.clear()
     site.sync()
     assert len([c for c in site.calls if c[0] == "sacct"]) == 1
+
+
+def test_user_of_an_accounting_without_numbers_is_looked_up(site):
+    import pwd
+
+    entry = pwd.getpwuid(site.uid)
+    keys = site.add_job(1, arm="observe", user=entry.pw_name, UID="")
+    site.trace(1, keys)
+    site.sync()
+    assert programs(site)[0].graph
+    assert site.spool_files() == []

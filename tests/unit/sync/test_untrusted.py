@@ -122,6 +122,31 @@ def test_trace_of_another_job_is_set_aside(site):
     assert "is the trace of step 1.0" in result.outcome.rejected[0]
 
 
+def test_trace_of_impossibly_many_ranks_is_set_aside(site):
+    site.add_job(1, arm="observe")
+    site.trace(1, size=2**31 - 1, nodes=["n1"])
+    result = site.sync()
+    assert "tells of 2147483647 ranks" in result.outcome.rejected[0]
+
+
+def test_rejected_files_of_one_name_are_all_kept(site):
+    site.add_job(1, arm="observe")
+    for content in (b"first", b"second"):
+        site.write("traces", "1.0.n1.trace", content)
+        site.sync()
+    folder = site.user_spool / "rejected"
+    assert (folder / "1.0.n1.trace").read_bytes() == b"first"
+    assert (folder / "1.0.n1.trace.1").read_bytes() == b"second"
+
+
+def test_names_cannot_command_a_terminal(site):
+    site.add_job(1, name="\x1b[2J\nhalo")
+    site.sync()
+    with site.history() as history:
+        (program,) = history.programs()
+    assert program.name == "?[2J?halo"
+
+
 def test_links_devices_and_pipes_are_left_alone(site, tmp_path):
     secret = tmp_path / "secret"
     secret.write_text("secret")
