@@ -14,6 +14,7 @@ from slurm_topo.report.text import day, digits, figure, percent, seconds
 from slurm_topo.report.values import Value
 
 WIDTH = 360.0
+_WIDEST = 40.0
 
 
 def level_bars(levels: Sequence[LevelFigures]) -> str:
@@ -77,7 +78,8 @@ def run_series(points: Sequence[GroupFigures]) -> str:
     def body() -> Iterator[str]:
         yield from _axis(top, bottom, high, "", left)
         for i, p in enumerate(points):
-            x, wide = left + i * slot + slot * 0.12, slot * 0.76
+            wide = min(slot * 0.76, _WIDEST)
+            x = left + (i + 0.5) * slot - wide / 2
             placed = (bottom - top) * p.placed / high
             rest = (bottom - top) * (p.runs - p.placed) / high
             hint = f"{p.name}: {p.placed:,} of {p.runs:,} runs placed"
@@ -113,7 +115,8 @@ def saving_series(points: Sequence[GroupFigures]) -> str:
             y = sorted((at(p.saved.value), at(0.0)))
             hint = f"{p.name}: {figure(p.saved)} saved"
             css = "good" if p.saved.value >= 0 else "bad"
-            yield svg.rect(x - slot * 0.38, y[0], slot * 0.76, y[1] - y[0], css, hint)
+            wide = min(slot * 0.76, _WIDEST)
+            yield svg.rect(x - wide / 2, y[0], wide, y[1] - y[0], css, hint)
             if p.saved.low is not None and p.saved.high is not None:
                 yield svg.line(x, at(p.saved.low), x, at(p.saved.high), "whisker", 0, hint)
         yield svg.line(left, at(0.0), WIDTH, at(0.0), "axis")
@@ -123,14 +126,20 @@ def saving_series(points: Sequence[GroupFigures]) -> str:
 
 
 def _names(points: Sequence[GroupFigures], left: float, slot: float, bottom: float) -> Iterator[str]:
-    """Names below the axis, as many as fit."""
+    """Names below the axis, as many as fit; what the year or the day before them says already is left out."""
     every = max(1, int(np.ceil(len(points) * 62 / (WIDTH - left))))
     for i in range(0, len(points), every):
-        # 2026-W49: the year only where it begins.
         name = points[i].name
-        shown = name if i == 0 or name[:4] != points[i - every].name[:4] else name[5:]
+        shown = name
+        for cut in (11, 5):
+            if i and len(name) > cut and name[:cut] == points[i - every].name[:cut]:
+                shown = name[cut:]
+                break
+        # 2026-12-01 14:00 is too long for its place.
         x = left + (i + 0.5) * slot
-        yield svg.text(min(x, WIDTH - 12), bottom + 14, shown, "s", "middle")
+        yield svg.text(
+            min(x, WIDTH - 14), bottom + 14, shown[5:] if len(shown) > 10 else shown, "s", "middle"
+        )
 
 
 def run_times(start: Floats, elapsed: Floats, placed: Mask) -> str:
@@ -178,7 +187,7 @@ def forest(value: Value, low: float, high: float) -> str:
     wide, middle = 130.0, 8.0
 
     def at(x: float) -> float:
-        return wide * (min(max(x, low), high) - low) / (high - low)
+        return 5 + (wide - 10) * (min(max(x, low), high) - low) / (high - low)
 
     def body() -> Iterator[str]:
         yield svg.line(at(0), 0, at(0), 16, "axis")

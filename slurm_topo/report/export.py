@@ -40,6 +40,7 @@ def render_json(report: Report, attributions: Sequence[Attribution] = ()) -> str
     """The report as one JSON object, described in docs/report.md."""
     body = plain(report)
     body["attribution"] = plain(list(attributions))
+    body["series"] = {"unit": report.series[0], "points": plain(report.series[1])}
     body["groups"] = {kind: plain(members) for kind, members in report.groups}
     return (
         json.dumps({"format": FORMAT, "version": VERSION, "program_version": __version__, **body}, indent=1)

@@ -143,20 +143,19 @@ def _programs(report: Report) -> Iterator[str]:
 
 
 def _overview(report: Report) -> Iterator[str]:
-    groups = dict(report.groups)
-    weeks = groups.get("week", ())
+    unit, points = report.series
     yield "<h2>Overview</h2><div class=grid>"
     if any(level.before.known for level in report.levels):
         note = "<p class=soft>One run of every program; where sender and receiver meet.</p>"
         yield card(note, _BEFORE_AFTER, charts.level_bars(report.levels), title="Where the bytes go")
-    if weeks:
+    if points:
         legend = (
             '<p><span class="legend"><i class="key ka"></i>placed</span>'
             '<span class="legend"><i class="key kq"></i>not placed</span></p>'
         )
-        saved = any(w.saved.known for w in weeks)
-        yield "<div class=col>" + card(legend, charts.run_series(weeks), title="Runs by week")
-        yield card(charts.saving_series(weeks), title="Node-hours saved by week") if saved else ""
+        saved = any(point.saved.known for point in points)
+        yield "<div class=col>" + card(legend, charts.run_series(points), title=f"Runs by {unit}")
+        yield card(charts.saving_series(points), title=f"Node-hours saved by {unit}") if saved else ""
         yield "</div>"
     if report.stood_down:
         yield card(charts.reason_bars(report.stood_down), title="Left alone, and why")

@@ -266,11 +266,14 @@ def _with_details(connection: Connection, runs: Runs, newest: NDArray[np.intp]) 
 
 
 def _traffic(connection: Connection, runs: Runs, newest: NDArray[np.intp]) -> Traffic:
-    """Mean bytes of a run by program, side and level, from the newest runs."""
+    """Mean bytes of a run by program, side and level, from the newest runs.
+
+    Where some of these runs were traced themselves, only they count: measured goes before modelled.
+    """
     program_of = dict(zip(runs.row[newest].tolist(), runs.program[newest].tolist(), strict=True))
-    sums: dict[tuple[int, bool, int, str], float] = {}
-    counted: dict[tuple[int, bool], set[int]] = {}
-    untraced: set[tuple[int, bool]] = set()
+    # (program, after, traced) -> level -> bytes, and the runs behind them.
+    sums: dict[tuple[int, bool, bool], dict[tuple[int, str], float]] = {}
+    counted: dict[tuple[int, bool, bool], set[int]] = {}
     t, s = traffic.c, steps.c
     for ids in _chunks(runs.row[newest]):
         statement = (
@@ -280,20 +283,21 @@ def _traffic(connection: Connection, runs: Runs, newest: NDArray[np.intp]) -> Tr
             .group_by(s.job_id, t.side, t.depth, t.level)
         )
         for row, side, depth, level, nbytes, graphs, rows in connection.execute(statement):
-            program, after = program_of[row], side == "after"
-            key = (program, after, depth, level)
-            sums[key] = sums.get(key, 0.0) + float(nbytes)
-            counted.setdefault((program, after), set()).add(row)
-            if graphs < rows:
-                untraced.add((program, after))
-    keys = sorted(sums)
-    runs_in = [len(counted[key[:2]]) for key in keys]
+            group = (program_of[row], side == "after", graphs == rows)
+            levels = sums.setdefault(group, {})
+            levels[depth, level] = levels.get((depth, level), 0.0) + float(nbytes)
+            counted.setdefault(group, set()).add(row)
+    groups = sorted(g for g in sums if g[2] or (g[0], g[1], True) not in sums)
+    keys = [(g, level) for g in groups for level in sorted(sums[g])]
+    runs_in = [len(counted[g]) for g, _ in keys]
     return Traffic(
-        program=np.array([key[0] for key in keys], dtype=np.int32),
-        after=np.array([key[1] for key in keys], dtype=bool),
-        depth=np.array([key[2] for key in keys], dtype=np.int32),
-        level=Labels.of(key[3] for key in keys),
-        nbytes=np.array([sums[key] / n for key, n in zip(keys, runs_in, strict=True)], dtype=np.float64),
+        program=np.array([g[0] for g, _ in keys], dtype=np.int32),
+        after=np.array([g[1] for g, _ in keys], dtype=bool),
+        depth=np.array([level[0] for _, level in keys], dtype=np.int32),
+        level=Labels.of(level[1] for _, level in keys),
+        nbytes=np.array(
+            [sums[g][level] / n for (g, level), n in zip(keys, runs_in, strict=True)], dtype=float
+        ),
         runs=np.array(runs_in, dtype=np.int32),
-        measured=np.array([key[:2] not in untraced for key in keys], dtype=bool),
+        measured=np.array([g[2] for g, _ in keys], dtype=bool),
     )

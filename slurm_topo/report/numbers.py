@@ -148,6 +148,8 @@ class Report:
         Every reason why runs were left alone, most frequent first.
     groups : tuple of (str, tuple of GroupFigures)
         Savings by user, account, partition and week.
+    series : (str, tuple of GroupFigures)
+        ``week``, ``day`` or ``hour``, whatever suits the window, and each of them, also those without runs.
     """
 
     since: float
@@ -167,3 +169,4 @@ class Report:
     levels: tuple[LevelFigures, ...]
     stood_down: tuple[tuple[str, int], ...]
     groups: tuple[tuple[str, tuple[GroupFigures, ...]], ...]
+    series: tuple[str, tuple[GroupFigures, ...]]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from slurm_topo.model import Floats
 
@@ -90,7 +90,7 @@ def median_error(sample: Samples) -> Floats:
     a = np.maximum(1, np.rint((n + 1) / 2 - np.sqrt(n))).astype(np.int64)
     distinct, where = np.unique(n, return_inverse=True)
     lowest = np.maximum(1, np.rint((distinct + 1) / 2 - np.sqrt(distinct)))
-    z = stats.norm.isf(stats.binom.cdf(lowest - 1, np.maximum(distinct, 1), 0.5))[where]
+    z = -special.ndtri(special.bdtr(lowest - 1, np.maximum(distinct, 1), 0.5))[where]
     error: Floats = (sample.at(n - a) - sample.at(a - 1)) / (2.0 * np.where(z > 0, z, np.nan))
     error[n < FEWEST] = np.nan
     return error
@@ -112,5 +112,5 @@ def median_ratio(after: Samples, before: Samples, level: float = 0.95) -> tuple[
     centre = quantile(after, 0.5) - quantile(before, 0.5)
     # Few values: Student's quantile with the freedom of the smaller sample instead of the normal one.
     freedom = np.maximum(np.minimum(after.counts, before.counts) - 1, 1)
-    width = stats.t.isf((1 - level) / 2, freedom) * np.hypot(median_error(after), median_error(before))
+    width = special.stdtrit(freedom, (1 + level) / 2) * np.hypot(median_error(after), median_error(before))
     return np.exp(centre), np.exp(centre - width), np.exp(centre + width)

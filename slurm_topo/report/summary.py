@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,13 +19,10 @@ from slurm_topo.report.numbers import (
     ProgramFigures,
     Report,
 )
+from slurm_topo.report.periods import period_labels, period_names, period_of
 from slurm_topo.report.runs import Indices, Labels, Program, Records, Runs, Traffic
 from slurm_topo.report.statistics import Samples, median_ratio, quantile, samples
 from slurm_topo.report.values import MEASURED, MODELLED, Value, known, missing
-
-_WEEK_S = 7 * 86400
-# 1970-01-01 was a Thursday; weeks begin on Monday.
-_FIRST_MONDAY_S = 4 * 86400
 
 
 def summarise(records: Records, most: int | None = None) -> Report:
@@ -68,6 +64,7 @@ def summarise(records: Records, most: int | None = None) -> Report:
         levels=_levels(records.traffic, range(len(records.traffic.program))),
         stood_down=_reasons(runs, facts, np.arange(len(runs)), records.unknown),
         groups=tuple((kind, _groups(labels, runs, facts)) for kind, labels in _kinds(runs)),
+        series=_series(runs, facts),
     )
 
 
@@ -268,36 +265,12 @@ def _counted(codes: NDArray[np.int32]) -> list[tuple[int, int]]:
     return list(zip(values.tolist(), counts.tolist(), strict=True))
 
 
-def week_name(seconds: float) -> str:
-    """ISO week of a time, for example ``2026-W49``.
-
-    Examples
-    --------
-    >>> week_name(0)
-    '1970-W01'
-    """
-    year, week, _ = datetime.fromtimestamp(seconds, UTC).isocalendar()
-    return f"{year}-W{week:02d}"
-
-
-def week_labels(start: Floats) -> Labels:
-    """The ISO week of each start, shape (n,); empty text where it is unknown."""
-    number = np.floor((np.nan_to_num(start, nan=-1.0) - _FIRST_MONDAY_S) / _WEEK_S).astype(np.int64)
-    distinct, codes = np.unique(number, return_inverse=True)
-    names = [week_name(float(n) * _WEEK_S + _FIRST_MONDAY_S) for n in distinct]
-    labels = Labels(codes.astype(np.int32), tuple(names))
-    unknown = ~np.isfinite(start)
-    if not unknown.any():
-        return labels
-    return Labels(np.where(unknown, len(names), labels.codes).astype(np.int32), (*names, ""))
-
-
 def _kinds(runs: Runs) -> list[tuple[str, Labels]]:
     return [
         ("user", runs.user),
         ("account", runs.account),
         ("partition", runs.partition),
-        ("week", week_labels(runs.start)),
+        ("week", period_labels(runs.start, "week")),
     ]
 
 
@@ -317,3 +290,16 @@ def _groups(labels: Labels, runs: Runs, facts: _Facts) -> tuple[GroupFigures, ..
         for code, rows in zip(codes.tolist(), np.split(order, starts[1:]), strict=True)
     ]
     return tuple(sorted(made, key=lambda g: g.name))
+
+
+def _series(runs: Runs, facts: _Facts) -> tuple[str, tuple[GroupFigures, ...]]:
+    """Runs and savings over time; periods without runs are there, so that a gap is seen."""
+    known_rows = np.flatnonzero(np.isfinite(runs.start))
+    if not len(known_rows):
+        return "week", ()
+    first, last = float(runs.start[known_rows].min()), float(runs.start[known_rows].max())
+    unit = period_of(last - first)
+    found = {g.name: g for g in _groups(period_labels(runs.start, unit), runs, facts)}
+    none = missing("node-h")
+    names = period_names(first, last, unit)
+    return unit, tuple(found.get(name) or GroupFigures(name, 0, 0, none, none) for name in names)

@@ -24,6 +24,8 @@ from slurm_topo.report.comparison.selection import Selection, select
 from slurm_topo.report.runs import Indices, Runs
 from slurm_topo.report.values import MEASURED, Value, known, missing
 
+# Runs before, beyond one a key, that each slope of the baseline model needs.
+_RUNS_A_TERM = 10
 SAVING, LOSS, SAME, INCONCLUSIVE = "saving", "loss", "no material difference", "inconclusive"
 
 
@@ -42,7 +44,7 @@ class Analysis:
     baseline : Baseline or None
         The model; None where nothing can be compared.
     unknown : tuple of str
-        Adjustments that are not known for every run.
+        Adjustments that are not known for every run, or that there are too few runs for.
     pairs : Pairs or None
         Pairs; positions are into ``rows``.
     effect : Effect
@@ -89,6 +91,10 @@ def analyse(runs: Runs, method: Method) -> Analysis:
     used = runs.take(rows)
     after, key, cluster = selection.after[rows], selection.key[rows], selection.cluster[rows]
     terms, matrix, unknown = covariates(used, method.adjust)
+    if int((~after).sum()) - int(key.max() + 1) < _RUNS_A_TERM * len(terms):
+        # A model with a slope for every few runs explains everything and predicts nothing.
+        unknown = (*unknown, *(f"{term} (too few runs)" for term in terms))
+        terms, matrix = (), matrix[:, :0]
     baseline = fit(terms, matrix, used.elapsed, after, key, cluster)
     pairs = make_pairs(used.start, used.elapsed, matrix, after, key, cluster, baseline.slopes)
     draws = resamples(int(cluster.max()) + 1, method.repetitions, np.random.default_rng(method.seed))
@@ -164,7 +170,7 @@ def _percent(value: float) -> str:
 def alternatives(runs: Runs, method: Method) -> tuple[tuple[str, Analysis], ...]:
     """The same comparison by other methods: does the result hang on a choice? At most 400 resamples each."""
     method = replace(method, repetitions=min(method.repetitions, 400))
-    other_estimand = "placed" if method.estimand == "assigned" else "assigned"
+    other_estimand = "assigned" if method.estimand == "placed" else "placed"
     other_inference = "runs" if method.inference == "programs" else "programs"
     return (
         (f"estimand {other_estimand}", analyse(runs, replace(method, estimand=other_estimand))),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from slurm_topo.model import Floats
 from slurm_topo.report.comparison.effect import NO_EFFECT, Effect, power_of
@@ -52,7 +52,7 @@ def conditional_effect(
     )
     freedom = variance**2 / bottom if bottom else 1.0
     centre, error = float(weight @ difference), math.sqrt(variance)
-    width = float(stats.t.isf((1 - level) / 2, freedom)) * error
+    width = float(special.stdtrit(freedom, (1 + level) / 2)) * error
     power, detectable = power_of(error, freedom, level, target)
     return Effect(
         saving=1 - math.exp(centre),

@@ -111,10 +111,11 @@ def _method(c: Comparison) -> Iterator[Block]:
         "release), never from the runs, and is hashed."
     )
     terms = ", ".join(b.terms) if b and b.terms else "none"
-    unknown = f"; not known for every run: {', '.join(c.analysis.unknown)}" if c.analysis.unknown else ""
+    unknown = f"; not possible: {', '.join(c.analysis.unknown)}" if c.analysis.unknown else ""
     estimand = {
         "assigned": "runs as assigned: a run that stood down counts on the side it was drawn for",
         "placed": "runs that really ran where a plan put them, against runs that were not to be placed",
+        "calendar": "runs that were placed against all that were not; not drawn at random: a weaker design",
     }[m.estimand]
     inference = {
         "programs": "programs and users are a sample: whole clusters are resampled, the adjustments fitted "

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
+from scipy import special
 
 from slurm_topo.model import Floats
 from slurm_topo.report.comparison.baseline import Baseline, solve
@@ -235,8 +235,8 @@ def widened(found: Floats, effective: float, level: float) -> tuple[float, float
     """Expanded percentile interval of bootstrap values; NaN with fewer than two effective clusters."""
     if effective < 2 or not np.isfinite(found).all():
         return math.nan, math.nan
-    t = float(stats.t.isf((1 - level) / 2, effective - 1)) * math.sqrt(effective / (effective - 1))
-    tail = float(stats.norm.sf(t))
+    t = float(special.stdtrit(effective - 1, (1 + level) / 2)) * math.sqrt(effective / (effective - 1))
+    tail = float(special.ndtr(-t))
     low, high = np.quantile(found, (tail, 1 - tail))
     # The outermost values of few resamples cannot reach far tails: at least the normal width there.
     centre, error = float(np.median(found)), float(found.std(ddof=1))
@@ -247,10 +247,10 @@ def power_of(error: float, freedom: float, level: float, target: float) -> tuple
     """Power for a target saving, and the saving that is found with a chance of 80 %."""
     if not error > 0 or freedom <= 0:
         return math.nan, math.nan
-    t = float(stats.t.isf((1 - level) / 2, freedom))
+    t = float(special.stdtrit(freedom, (1 + level) / 2))
     size = -math.log1p(-target)
-    power = float(stats.t.sf(t - size / error, freedom) + stats.t.cdf(-t - size / error, freedom))
-    return power, 1 - math.exp(-(t + float(stats.t.isf(0.2, freedom))) * error)
+    power = float(special.stdtr(freedom, size / error - t) + special.stdtr(freedom, -t - size / error))
+    return power, 1 - math.exp(-(t + float(special.stdtrit(freedom, 0.8))) * error)
 
 
 def median_interval(

@@ -48,7 +48,7 @@ def _baseline(model: Baseline | None, unknown: tuple[str, ...]) -> dict[str, Any
         return None
     return {
         "slopes": dict(zip(model.terms, model.slopes.tolist(), strict=True)),
-        "not_known_for_every_run": list(unknown),
+        "not_adjusted_for": list(unknown),
         "cv_rmse": model.cv_rmse,
         "nmbe": model.nmbe,
         "runs": model.runs,

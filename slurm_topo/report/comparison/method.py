@@ -13,7 +13,7 @@ from slurm_topo.errors import InputError
 
 KEYS = ("program", "user", "account", "partition", "nodes", "ranks", "size")
 COVARIATES = ("hour", "load", "size", "input", "clock")
-ESTIMANDS = ("assigned", "placed")
+ESTIMANDS = ("assigned", "placed", "calendar")
 INFERENCES = ("programs", "runs")
 
 
@@ -25,7 +25,8 @@ class Method:
     ----------
     estimand : str
         ``assigned``: runs as their arm was drawn (those that stood down count as placed); ``placed``: only
-        runs that really ran where a plan put them.
+        runs that really ran where a plan put them; ``calendar``: placed runs against all that were not,
+        whether a graph was known or not (not drawn at random: a weaker design).
     key : tuple of str
         Runs are paired only where all of these are equal.
     adjust : tuple of str

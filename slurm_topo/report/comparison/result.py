@@ -134,6 +134,7 @@ BY_ARM = (
     "on/off by drawn arm: a hash at submission assigns each run with a known communication graph to observe "
     "(before) or enforce (after)"
 )
+BY_PLACEMENT = "calendar: placed runs are after, all others before"
 BY_CALENDAR = "calendar: the runs of one file are before, those of the other after"
 
 
@@ -169,7 +170,7 @@ def compare(records: Records, method: Method, prices: Prices, origin: Origin) ->
         filters=records.filters,
         first=float(start.min()) if len(start) else 0.0,
         last=float(start.max()) if len(start) else 0.0,
-        design=origin.design,
+        design=BY_PLACEMENT if (method.estimand, origin.design) == ("calendar", BY_ARM) else origin.design,
         method=method,
         runs=len(runs),
         before=int((used & ~after).sum()),

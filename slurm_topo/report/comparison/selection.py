@@ -64,11 +64,16 @@ def select(runs: Runs, method: Method) -> Selection:
     Parameters
     ----------
     runs : Runs
-        All runs of the window. Arm ``observe`` is before, ``enforce`` is after.
+        All runs of the window. Arm ``observe`` is before, ``enforce`` is after; for the estimand ``calendar``
+        what was placed is after, all others are before.
     method : Method
         What was fixed beforehand.
     """
+    calendar = method.estimand == "calendar"
     after, before = runs.arm.isin(("enforce",)), runs.arm.isin(("observe",))
+    if calendar:
+        before = (after | before) & ~runs.placed
+        after = after & runs.placed
     unknown = ~_key_known(runs, method)
     tests = (
         ~runs.state.isin(("COMPLETED",)),
@@ -76,7 +81,7 @@ def select(runs: Runs, method: Method) -> Selection:
         runs.elapsed < method.shortest_s,
         ~(after | before),
         runs.traced & method.exclude_traced,
-        ~runs.eligible,
+        ~runs.eligible & (not calendar),
         after & ~runs.placed & (method.estimand == "placed"),
         unknown,
     )

@@ -7,8 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from slurm_topo.report.periods import period_labels, period_names
 from slurm_topo.report.runs import Labels, Program, Records, Runs, no_traffic, runs_of
-from slurm_topo.report.summary import summarise, week_labels
+from slurm_topo.report.summary import summarise
 
 
 def records(runs: Runs) -> Records:
@@ -72,9 +73,19 @@ def test_a_limited_report_keeps_the_best_and_all_that_were_switched_back(runs: R
 
 
 def test_weeks_are_iso_weeks_of_utc() -> None:
-    labels = week_labels(np.array([1798761599.0, 1798761600.0, 1798934400.0, np.nan]))
+    labels = period_labels(np.array([1798761599.0, 1798761600.0, 1798934400.0, np.nan]), "week")
     assert labels.texts() == ["2026-W53", "2026-W53", "2026-W53", ""]
-    assert week_labels(np.array([1798329599.0, 1798329600.0])).texts() == ["2026-W52", "2026-W52"]
+    assert period_labels(np.array([1798329599.0, 1798329600.0]), "week").texts() == ["2026-W52", "2026-W52"]
+
+
+def test_a_series_has_no_gap_and_holds_every_run(runs: Runs) -> None:
+    for rows in (runs, runs.take(runs.start < runs.start.min() + 86400 * 9), runs.take(np.arange(5))):
+        unit, points = summarise(records(rows)).series
+        assert sum(p.runs for p in points) == len(rows)
+        names = period_names(float(rows.start.min()), float(rows.start.max()), unit)
+        assert [p.name for p in points] == names
+        assert len(set(names)) == len(names)
+    assert summarise(records(runs)).series[0] == "week"
 
 
 def test_a_history_without_runs_is_a_report_without_figures(runs: Runs) -> None:
