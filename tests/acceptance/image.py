@@ -152,6 +152,8 @@ def _configure(tree: Path, veth: Path) -> None:
 
 def _install_project(tree: Path) -> None:
     """As an administrator does it: ``make install``, then the lines of README.md in Slurm's configuration."""
-    run("make", "-s", "-C", PROJECT, "install", f"DESTDIR={tree}", "PREFIX=/usr", "SYSCONFDIR=/etc")
+    install = ("make", "-s", "-C", PROJECT, "install", f"DESTDIR={tree}", "PREFIX=/usr", "SYSCONFDIR=/etc")
+    # Without what the `make` above it, if any, was told.
+    run("env", "-u", "MAKEFLAGS", *install)
     # Translated by the guest's own Python: under emulation a launch cannot afford it.
     run("chroot", tree, "python3", "-m", "compileall", "-q", "-x", "/tests?/", "/usr/lib/slurm-topo/python")
