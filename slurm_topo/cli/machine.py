@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -24,21 +25,34 @@ def machine() -> None:
     "--links", metavar="FILE", help="Output of nvidia-smi topo -m or rocm-smi --showtopo of that node."
 )
 @click.option("--affinity", is_flag=True, help="Table: add the paths between all devices and NUMA nodes.")
+@click.option(
+    "--workers", type=int, metavar="N", help="Add where N equal workers would go: memory spread, GPUs near."
+)
 @click.option("--format", "output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def show(source: str | None, synthetic: str | None, links: str | None, affinity: bool, output: str) -> None:
+def show(source: str | None, output: str, **options: Any) -> None:
     """Show this machine, a hwloc XML file, or a cluster description."""
-    if source and synthetic:
+    if source and options["synthetic"]:
         raise InputError(f"{source} and --synthetic: two machines at once; give one of them")
     if source and _is_cluster(source):
         _show_cluster(source, output)
         return
-    from slurm_topo.machine.describe import describe
-    from slurm_topo.machine.table import node_table
+    _show_node(_topology(source, options["synthetic"]), output, **options)
 
-    topology = _topology(source, synthetic)
+
+def _show_node(
+    topology: Any, output: str, links: str | None, affinity: bool, workers: int | None, synthetic: str | None
+) -> None:
+    from slurm_topo.machine.describe import describe
+    from slurm_topo.machine.table import node_table, workers_table
+    from slurm_topo.machine.workers import spread_workers
+
     matrix = _links(links) if links else None
+    places = spread_workers(topology, workers) if workers is not None else ()
     if output == "json":
-        click.echo(json.dumps(describe(topology, matrix), indent=1))
+        document = describe(topology, matrix)
+        if places:
+            document["workers"] = [asdict(worker) for worker in places]
+        click.echo(json.dumps(document, indent=1))
         return
     click.echo(node_table(topology))
     if affinity or matrix:
@@ -46,6 +60,8 @@ def show(source: str | None, synthetic: str | None, links: str | None, affinity:
         from slurm_topo.machine.encoding import affinity_table
 
         click.echo("\nPaths (kind:GB/s, one direction)\n" + affinity_table(find_affinity(topology, matrix)))
+    if places:
+        click.echo("\n" + workers_table(places))
 
 
 @machine.command("import")

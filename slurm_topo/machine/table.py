@@ -9,6 +9,7 @@ from itertools import pairwise
 from slurm_topo.hwloc.topology import Object, Topology, bits
 from slurm_topo.machine.describe import counts, cpu_model, label_of, memory_side_cache
 from slurm_topo.machine.devices import Device, find_devices
+from slurm_topo.machine.workers import Worker
 from slurm_topo.units import fold_ints, format_size
 
 
@@ -37,6 +38,18 @@ def node_table(topology: Topology) -> str:
         (places[above.index] if above else root).below.append(_Line(device.label, _device_columns(device)))
     lines = [root.head, *_draw(root.below), *_notes(topology), *_matrices(topology, devices)]
     return "\n".join(lines)
+
+
+def workers_table(places: Sequence[Worker]) -> str:
+    """Places of workers, a line each."""
+    rows = [["worker", "cores", "PUs", "NUMA", "GPUs"]]
+    for worker in places:
+        lists = (worker.cores, worker.pus, worker.numa)
+        rows.append(
+            [str(worker.index), *(_range(v) if v else "-" for v in lists), " ".join(worker.gpus) or "-"]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(c.ljust(w) for c, w in zip(r, widths, strict=True)).rstrip() for r in rows)
 
 
 def _headline(topology: Topology, devices: tuple[Device, ...]) -> str:
