@@ -61,12 +61,12 @@ def reason_bars(reasons: Sequence[tuple[str, int]]) -> str:
     return svg.picture(WIDTH, max(len(reasons), 1) * row, body(), "Runs left alone by reason")
 
 
-def _axis(top: float, bottom: float, high: float, unit: str, left: float) -> Iterator[str]:
+def _axis(top: float, bottom: float, high: float, left: float) -> Iterator[str]:
     step = svg.nice_step(high, 4)
     for i in range(int(high / step) + 1):
         y = bottom - (bottom - top) * i * step / high
         yield svg.line(left, y, WIDTH, y, "rule")
-        yield svg.text(left - 5, y + 3.5, f"{digits(i * step)}{unit if i * step else ''}", "s", "end")
+        yield svg.text(left - 5, y + 3.5, f"{i * step:,.0f}" if step >= 1 else digits(i * step), "s", "end")
 
 
 def run_series(points: Sequence[GroupFigures]) -> str:
@@ -76,7 +76,7 @@ def run_series(points: Sequence[GroupFigures]) -> str:
     slot = (WIDTH - left) / max(len(points), 1)
 
     def body() -> Iterator[str]:
-        yield from _axis(top, bottom, high, "", left)
+        yield from _axis(top, bottom, high, left)
         for i, p in enumerate(points):
             wide = min(slot * 0.76, _WIDEST)
             x = left + (i + 0.5) * slot - wide / 2

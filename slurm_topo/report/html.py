@@ -56,6 +56,7 @@ def _body(
     yield _tiles(report)
     yield from _programs(report)
     yield from _overview(report)
+    yield from _notices(report)
     yield from _back(report)
     if cases:
         yield from _sensitivity(report, parts)
@@ -154,12 +155,28 @@ def _overview(report: Report) -> Iterator[str]:
             '<span class="legend"><i class="key kq"></i>not placed</span></p>'
         )
         saved = any(point.saved.known for point in points)
-        yield "<div class=col>" + card(legend, charts.run_series(points), title=f"Runs by {unit}")
+        # A column of two beside two single ones, or three single ones.
+        yield f"<div{' class=col' if report.stood_down else ' style=display:contents'}>"
+        yield card(legend, charts.run_series(points), title=f"Runs by {unit}")
         yield card(charts.saving_series(points), title=f"Node-hours saved by {unit}") if saved else ""
         yield "</div>"
     if report.stood_down:
         yield card(charts.reason_bars(report.stood_down), title="Left alone, and why")
     yield "</div>"
+
+
+def _notices(report: Report) -> Iterator[str]:
+    if report.notices:
+        rows = [
+            (
+                f"{escape(n.name)} <small>{escape(n.user)}</small>",
+                shown(n.node_hours, unit=False),
+                escape(n.why),
+            )
+            for n in report.notices
+        ]
+        yield "<h2>Worth a look</h2>"
+        yield card(table(("Program", ">Node-hours", "Why"), rows))
 
 
 def _back(report: Report) -> Iterator[str]:

@@ -125,6 +125,29 @@ class GroupFigures:
 
 
 @dataclass(frozen=True)
+class Notice:
+    """A program worth a look.
+
+    Attributes
+    ----------
+    program : int
+        Its number.
+    name, user : str
+        What it is called and whose it is.
+    node_hours : Value
+        Node-hours of all its runs.
+    why : str
+        What there is to see.
+    """
+
+    program: int
+    name: str
+    user: str
+    node_hours: Value
+    why: str
+
+
+@dataclass(frozen=True)
 class Report:
     """Everything that a report says.
 
@@ -142,6 +165,8 @@ class Report:
         Node-hours of all runs, node-hours saved, node-hours that our own part took at launch.
     programs : tuple of ProgramFigures
         Most node-hours saved first, then most node-hours used; not always all of them.
+    notices : tuple of Notice
+        Programs worth a look, most node-hours first, at most ten.
     levels : tuple of LevelFigures
         Bytes by level, all programs together.
     stood_down : tuple of (str, int)
@@ -166,6 +191,7 @@ class Report:
     saved: Value
     overhead: Value
     programs: tuple[ProgramFigures, ...]
+    notices: tuple[Notice, ...]
     levels: tuple[LevelFigures, ...]
     stood_down: tuple[tuple[str, int], ...]
     groups: tuple[tuple[str, tuple[GroupFigures, ...]], ...]

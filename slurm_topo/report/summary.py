@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from slurm_topo.config import ARMS
 from slurm_topo.model import Floats
+from slurm_topo.report.notice import notices
 from slurm_topo.report.numbers import (
     ArmFigures,
     GroupFigures,
     LevelFigures,
+    Notice,
     ProgramFigures,
     Report,
 )
@@ -61,6 +63,7 @@ def summarise(records: Records, most: int | None = None) -> Report:
         saved=_saved(facts, np.arange(len(runs))),
         overhead=_overhead(runs),
         programs=tuple(programs),
+        notices=_notices(runs, facts, of),
         levels=_levels(records.traffic, range(len(records.traffic.program))),
         stood_down=_reasons(runs, facts, np.arange(len(runs)), records.unknown),
         groups=tuple((kind, _groups(labels, runs, facts)) for kind, labels in _kinds(runs)),
@@ -126,6 +129,19 @@ def _facts(runs: Runs, which: NDArray[np.integer], k: int) -> _Facts:
         hours=runs.node_hours,
         placed_hours=np.where(placed, np.nan_to_num(runs.node_hours), 0.0),
         stood_down=runs.decision.isin(("stand-down",)),
+    )
+
+
+def _notices(runs: Runs, facts: _Facts, of: Sequence[Program]) -> tuple[Notice, ...]:
+    which, k = facts.which, len(of)
+    return notices(
+        of,
+        runs=np.bincount(which, minlength=k),
+        placed=np.bincount(which[runs.placed], minlength=k),
+        left=np.bincount(which[facts.stood_down], minlength=k),
+        hours=np.bincount(which, weights=np.nan_to_num(facts.hours), minlength=k).astype(np.float64),
+        best=1 - facts.low,
+        reason=lambda i: _reasons(runs, facts, facts.rows[i])[0][0],
     )
 
 

@@ -34,7 +34,12 @@ def render(report: Report, top: int = 20, details: int = 4) -> str:
             lines += ["", *_program(program)]
     elif any(level.before.known for level in report.levels):
         lines += ["", "BYTES OF ONE RUN OF EVERY PROGRAM, BY THE LEVEL THEY CROSS", *_levels(report.levels)]
-    lines += [*_left_alone(report), *_switched_back(report.programs), *_groups(report.groups)]
+    lines += [
+        *_notices(report),
+        *_left_alone(report),
+        *_switched_back(report.programs),
+        *_groups(report.groups),
+    ]
     lines += ["", f"{LEGEND} 95 %: interval, from 4 runs on each side."]
     return "\n".join(lines) + "\n"
 
@@ -152,6 +157,15 @@ def _share(value: Value, total: float) -> tuple[str, str, str]:
     return figure(value), percent(share), "#" * round(share * _BAR)
 
 
+def _notices(report: Report) -> Iterator[str]:
+    if not report.notices:
+        return
+    yield ""
+    yield "WORTH A LOOK"
+    rows = [(str(n.program), n.name, n.user, _hours(n.node_hours), n.why) for n in report.notices]
+    yield from columns(("NO", "PROGRAM", "USER", "NODE-H", "WHY"), rows, (5, 14, 8, -8, 61))
+
+
 def _left_alone(report: Report) -> Iterator[str]:
     if not report.stood_down:
         return
@@ -169,7 +183,7 @@ def _switched_back(programs: Sequence[ProgramFigures]) -> Iterator[str]:
     yield ""
     yield "SWITCHED BACK  (placing did not pay: these run as Slurm alone would run them)"
     rows = [(str(p.program), p.name, p.user, figure(p.saving), p.switched_back) for p in back]
-    yield from columns(("NUMBER", "PROGRAM", "USER", "SAVING", "WHY"), rows, (6, 15, 9, -8, 58))
+    yield from columns(("NO", "PROGRAM", "USER", "SAVING", "WHY"), rows, (5, 14, 8, -8, 61))
 
 
 def _groups(groups: Sequence[tuple[str, tuple[GroupFigures, ...]]]) -> Iterator[str]:

@@ -93,3 +93,23 @@ def test_a_history_without_runs_is_a_report_without_figures(runs: Runs) -> None:
     assert report.runs == 0
     assert report.programs == ()
     assert not report.saved.known
+
+
+def test_programs_worth_a_look_say_why(runs: Runs) -> None:
+    assert summarise(records(runs)).notices == ()
+    odd = runs.take(np.arange(len(runs)))
+    slow = (odd.program == 1) & odd.placed
+    odd.elapsed[slow] *= 2
+    never = odd.program == 2
+    odd.placed[never] = False
+    odd.decision.codes[never] = 0
+    alone = (odd.program == 3) & ~odd.placed
+    odd.placed[odd.program == 3] = False
+    odd.decision.codes[odd.program == 3] = 0
+    odd.decision.codes[alone | (odd.program == 3)] = odd.decision.names.index("stand-down")
+    known = {2: Program(2, "untraced", "u", "a"), 3: Program(3, "alone", "u", "a", graph="f" * 16)}
+    said = {n.program: n.why for n in summarise(replace(records(odd), programs=known)).notices}
+    assert set(said) == {1, 2, 3}
+    assert said[1].startswith("slower when placed, by ")
+    assert said[2].startswith("no communication graph after ")
+    assert said[3].startswith("left alone in ")
