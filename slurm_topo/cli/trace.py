@@ -20,6 +20,7 @@ VERSION = 1
 SHOWN_PAIRS = 20
 # Below that, phases look alike: the ends of a program always differ a little.
 CHANGING = 0.2
+MOST_PAIRS_TO_RECOGNISE = 500_000
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,29 @@ def import_(file: str, output: str) -> None:
     click.echo(f"{target}: {graph.ranks} ranks, {graph.source.size} pairs", err=True)
 
 
+@trace.command("scale")
+@click.option("-n", "--ranks", required=True, type=click.IntRange(min=2), help="Number of ranks wanted.")
+@click.option("-o", "--output", required=True, metavar="GRAPH", help="Graph to write: .npz or .mtx.")
+@click.argument("file", metavar="FILE")
+def scale(file: str, ranks: int, output: str) -> None:
+    """Predict the graph of FILE at another number of ranks, where its structure is regular.
+
+    Says how sure the prediction is (0..1). Where no regular structure is found, nothing is written.
+    """
+    from slurm_topo.trace.structure import recognise
+    from slurm_topo.trace.structure import scale as scale_structure
+
+    target = Path(output)
+    if _kind(target) == "trace":
+        raise InputError(f"{target}: graphs are written as .npz or .mtx; choose one of these suffixes")
+    structure = recognise(_load([file]))
+    if structure is None:
+        raise GraphError(f"{file}: has no regular structure; trace the program at {ranks} ranks")
+    graph, confidence = scale_structure(structure, ranks)
+    _export(graph, target)
+    click.echo(f"{target}: from a {structure.describe()}; this prediction: {confidence:.2f}", err=True)
+
+
 def run_show(options: ShowOptions) -> None:
     """Read, draw, export, print."""
     graph = _load(options.files)
@@ -193,11 +217,15 @@ def _as_json(graph: CommGraph) -> dict[str, Any]:
 
 
 def _as_table(graph: CommGraph, pairs: int) -> Iterator[str]:
+    from slurm_topo.trace.structure import recognise
     from slurm_topo.units import format_size
 
     total, messages = float(graph.nbytes.sum()), float(graph.messages.sum())
     yield from _origin(graph)
     yield f"ranks        {graph.ranks}"
+    structure = recognise(graph) if graph.source.size <= MOST_PAIRS_TO_RECOGNISE else None
+    if structure:
+        yield f"structure    {structure.describe()}"
     yield f"pairs        {graph.source.size}"
     yield f"bytes        {format_size(total)}" + _share(float(graph.modelled.sum()), total)
     if messages:

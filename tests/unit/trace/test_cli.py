@@ -168,3 +168,20 @@ def test_graphs_of_run_are_read_back(ring: Path, tmp_path: Path) -> None:
     graph = read_graph(tmp_path / "g.npz")
     assert graph.modelled.tolist() == [100, 100, 100]
     assert graph.meta["program"] == "app"
+
+
+def test_scale_predicts_or_says_that_it_cannot(
+    make_trace: Make, make_record: Record, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ring = make_trace([make_record(r, 8, {(r + 1) % 8: (1, 50), (r - 1) % 8: (1, 50)}) for r in range(8)])
+    out = tmp_path / "g.npz"
+    assert run("scale", str(ring), "-n", "12", "-o", str(out)) == 0
+    assert "grid of 8 closed, 2 directions" in capsys.readouterr().err
+    graph = read_graph(out)
+    assert (graph.ranks, graph.source.size, graph.nbytes.sum()) == (12, 24, 1200)
+    assert run("show", str(ring)) == 0
+    assert "structure    grid of 8 closed" in capsys.readouterr().out
+    star = make_trace([make_record(0, 8, {r: (1, r) for r in range(1, 8)})], name="star.trace")
+    assert run("scale", str(star), "-n", "12", "-o", str(tmp_path / "s.npz")) == 5
+    assert "no regular structure" in capsys.readouterr().err
+    assert not (tmp_path / "s.npz").exists()

@@ -1,0 +1,299 @@
+"""Regular communication (grids, hypercubes, everybody with everybody), and the same at other sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from slurm_topo.errors import GraphError
+from slurm_topo.model import CommGraph, Floats, Ints
+from slurm_topo.trace.graph_io import build_graph
+
+MOST_DIMENSIONS = 4
+FAR = 2
+COVERED = 0.9
+LEAST_CONFIDENCE = 0.8
+
+
+@dataclass(frozen=True)
+class Direction:
+    """One arrow of the stencil: every rank sends this to the rank at an offset.
+
+    Attributes
+    ----------
+    offset : tuple of int
+        Steps in each dimension (for ``hypercube``: the bit that differs).
+    nbytes, messages : float
+        Mean of a pair.
+    spread : float
+        Standard deviation of the bytes over pairs, divided by their mean.
+    """
+
+    offset: tuple[int, ...]
+    nbytes: float
+    messages: float
+    spread: float
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A regular graph.
+
+    Attributes
+    ----------
+    kind : str
+        ``grid``, ``hypercube`` or ``complete``.
+    dims : tuple of int
+        Ranks in each dimension, last one fastest (as in MPI_Cart_create).
+    periodic : tuple of bool
+        Whether a dimension is closed to a ring.
+    directions : tuple of Direction
+        The stencil.
+    confidence : float
+        0..1: share of the observed bytes that it explains, times the share of its own pairs that exist.
+    """
+
+    kind: str
+    dims: tuple[int, ...]
+    periodic: tuple[bool, ...]
+    directions: tuple[Direction, ...]
+    confidence: float
+
+    def describe(self) -> str:
+        """One line for people."""
+        name = "hypercube" if self.kind == "hypercube" else "everybody with everybody"
+        if self.kind == "grid":
+            sizes = zip(self.dims, self.periodic, strict=True)
+            size = " x ".join(f"{d} closed" if p else str(d) for d, p in sizes)
+            name = f"grid of {size}, {len(self.directions)} directions"
+        return f"{name} (confidence {self.confidence:.2f})"
+
+
+def recognise(graph: CommGraph) -> Structure | None:
+    """The regular structure of what was observed (without the modelled share), if there is one.
+
+    Notes
+    -----
+    For each way to write the number of ranks as a product of up to four dimensions, pairs are grouped by
+    their offset on that grid; offsets of at most two steps of which nearly all pairs exist make the stencil. The
+    grid that explains most with the fewest directions is taken. Below a confidence of 0.8 there is none.
+    """
+    observed = graph.nbytes - graph.modelled
+    kept = observed > 0
+    source, target = graph.source[kept], graph.target[kept]
+    nbytes, messages = observed[kept], graph.messages[kept]
+    if graph.ranks < 4 or not source.size:
+        return None
+    edges = (source, target, nbytes, messages)
+    found = [_complete(graph.ranks, *edges), _hypercube(graph.ranks, *edges)]
+    found += [_grid(dims, *edges) for dims in factorizations(graph.ranks)]
+    good = [s for s in found if s is not None and s.confidence >= LEAST_CONFIDENCE]
+    return max(good, key=_preference, default=None)
+
+
+def _preference(structure: Structure) -> tuple[float, int, int, int]:
+    """Explains most; then fewest directions, nearest neighbours, fewest dimensions."""
+    reach = sum(sum(map(abs, d.offset)) for d in structure.directions)
+    return round(structure.confidence, 2), -len(structure.directions), -reach, -len(structure.dims)
+
+
+def factorizations(n: int, most: int = MOST_DIMENSIONS) -> Iterator[tuple[int, ...]]:
+    """All ordered products of up to ``most`` factors of at least 2.
+
+    Examples
+    --------
+    >>> sorted(factorizations(6))
+    [(2, 3), (3, 2), (6,)]
+    """
+    yield (n,)
+    if most == 1:
+        return
+    for first in range(2, n // 2 + 1):
+        if n % first == 0:
+            yield from ((first, *rest) for rest in factorizations(n // first, most - 1))
+
+
+def _coordinates(dims: tuple[int, ...], ranks: Ints) -> Ints:
+    """Shape (edges, dimensions)."""
+    return np.stack(np.unravel_index(ranks, dims), axis=1).astype(np.int32)
+
+
+def _grid(
+    dims: tuple[int, ...], source: Ints, target: Ints, nbytes: Floats, messages: Floats
+) -> Structure | None:
+    size = np.array(dims, np.int32)
+    raw = _coordinates(dims, target) - _coordinates(dims, source)
+    wrapped = (raw + (size - 1) // 2) % size - (size - 1) // 2
+    # With two ranks in a dimension both ways are the same, and there is nothing to close.
+    wraps = (wrapped != raw) & (size > 2)
+    near = (np.abs(wrapped) <= FAR).all(axis=1)
+    if not near.any():
+        return None
+    periodic = tuple(_is_periodic(i, size, raw, wrapped, wraps, near) for i in range(len(dims)))
+    open_ = np.array([not p for p in periodic])
+    offset = np.where(open_, raw, wrapped)
+    usable = near & (np.abs(offset) <= FAR).all(axis=1)
+    keys, group = np.unique(offset, axis=0, return_inverse=True)
+    directions, explained, existing, possible = [], 0.0, 0.0, 0.0
+    for i, key in enumerate(keys):
+        mine = (group.ravel() == i) & usable
+        pairs = _pairs(dims, periodic, key)
+        if not pairs or mine.sum() < COVERED * pairs:
+            continue
+        directions.append(_direction(tuple(int(k) for k in key), nbytes[mine], messages[mine]))
+        explained += float(nbytes[mine].sum())
+        existing += float(mine.sum())
+        possible += pairs
+    if not directions:
+        return None
+    confidence = explained / float(nbytes.sum()) * existing / possible
+    return Structure("grid", dims, periodic, tuple(directions), confidence)
+
+
+def _is_periodic(i: int, size: Ints, raw: Ints, wrapped: Ints, wraps: Ints, near: Ints) -> bool:
+    """Half of the pairs that a closed dimension would have across its ends are there."""
+    steps = near & (np.abs(wrapped[:, i]) > 0)
+    if size[i] <= 2 or not steps.any():
+        return False
+    across = float((wraps[:, i] & steps).sum())
+    inside = float((~wraps[:, i] & steps).sum())
+    reach = float(np.abs(wrapped[steps, i]).mean())
+    return across >= 0.5 * inside * reach / (float(size[i]) - reach)
+
+
+def _pairs(dims: tuple[int, ...], periodic: tuple[bool, ...], offset: Ints) -> int:
+    """Pairs that an offset has on a grid."""
+    per = [d if p else max(d - abs(int(o)), 0) for d, p, o in zip(dims, periodic, offset, strict=True)]
+    return prod(per)
+
+
+def _direction(offset: tuple[int, ...], nbytes: Floats, messages: Floats) -> Direction:
+    mean = float(nbytes.mean())
+    return Direction(offset, mean, float(messages.mean()), float(nbytes.std()) / mean)
+
+
+def _complete(n: int, source: Ints, target: Ints, nbytes: Floats, messages: Floats) -> Structure | None:
+    share = source.size / (n * (n - 1))
+    if n <= 8 or share < COVERED:  # few ranks: a stencil reaches nearly everybody
+        return None
+    everywhere = _direction((), nbytes, messages)
+    even = max(0.0, 1.0 - everywhere.spread)
+    return Structure("complete", (n,), (False,), (everywhere,), share * even)
+
+
+def _hypercube(n: int, source: Ints, target: Ints, nbytes: Floats, messages: Floats) -> Structure | None:
+    if n & (n - 1) or n < 16:  # smaller ones are grids as well
+        return None
+    bits = source ^ target
+    single = (bits & (bits - 1)) == 0
+    directions, existing = [], 0
+    for k in range(n.bit_length() - 1):
+        mine = single & (bits == 1 << k)
+        if mine.sum() < COVERED * n:
+            return None
+        directions.append(_direction((k,), nbytes[mine], messages[mine]))
+        existing += int(mine.sum())
+    confidence = float(nbytes[single].sum() / nbytes.sum()) * existing / (n * len(directions))
+    return Structure("hypercube", (n,), (False,), tuple(directions), confidence)
+
+
+def balanced_dims(n: int, k: int) -> tuple[int, ...]:
+    """As equal as can be, in falling order, as MPI_Dims_create makes them.
+
+    Examples
+    --------
+    >>> balanced_dims(24, 3)
+    (4, 3, 2)
+    """
+    best = (n, *[1] * (k - 1))
+    for dims in _products(n, k):
+        ordered = tuple(sorted(dims, reverse=True))
+        if ordered[0] - ordered[-1] < best[0] - best[-1]:
+            best = ordered
+    return best
+
+
+def _products(n: int, k: int) -> Iterator[tuple[int, ...]]:
+    if k == 1:
+        yield (n,)
+        return
+    for first in range(1, n + 1):
+        if n % first == 0:
+            yield from ((first, *rest) for rest in _products(n // first, k - 1))
+
+
+def scaled_dims(structure: Structure, n: int) -> tuple[tuple[int, ...], float]:
+    """Dimensions at another number of ranks, and how sure that is (0..1).
+
+    A grid that was as balanced as MPI makes them stays so; of others the proportions are kept.
+    """
+    k, old = len(structure.dims), structure.dims
+    if old == balanced_dims(prod(old), k):
+        return balanced_dims(n, k), 0.9
+    if old == balanced_dims(prod(old), k)[::-1]:
+        return balanced_dims(n, k)[::-1], 0.9
+    grown = (n / prod(old)) ** (1 / k)
+    wanted = np.log(np.array(old) * grown)
+    fitting = min(_products(n, k), key=lambda d: float(((np.log(d) - wanted) ** 2).sum()))
+    return fitting, 0.5
+
+
+def scale(structure: Structure, n: int) -> tuple[CommGraph, float]:
+    """The graph that the structure has at n ranks, and its confidence (0..1).
+
+    Bytes and messages of a pair stay as they were (the problem grows with the ranks).
+
+    Raises
+    ------
+    GraphError
+        There is no such structure of n ranks (a hypercube of a number that is no power of two).
+    """
+    if structure.kind == "hypercube" and (n < 2 or n & (n - 1)):
+        raise GraphError(f"{n} ranks: no hypercube; trace the program at that number of ranks")
+    if n < 2:
+        raise GraphError(f"{n} ranks: nothing to communicate; give at least 2")
+    sure, source, target, nbytes, messages = 0.9, [], [], [], []
+    for direction, u, v in _arrows(structure, n):
+        source.append(u)
+        target.append(v)
+        nbytes.append(np.full(u.size, direction.nbytes))
+        messages.append(np.full(u.size, direction.messages))
+    if structure.kind == "grid":
+        sure = scaled_dims(structure, n)[1]
+    parts = [np.concatenate(p) for p in (source, target, nbytes, messages)]
+    confidence = structure.confidence * sure
+    meta = {"origin": "scaled", "structure": structure.describe(), "confidence": confidence}
+    return build_graph(n, parts[0], parts[1], parts[2], parts[3], None, meta), confidence
+
+
+def _arrows(structure: Structure, n: int) -> Iterator[tuple[Direction, Ints, Ints]]:
+    ranks = np.arange(n, dtype=np.int32)
+    if structure.kind == "complete":
+        u, v = np.divmod(np.arange(n * n, dtype=np.int32), n)
+        yield structure.directions[0], u[u != v], v[u != v]
+    elif structure.kind == "hypercube":
+        # A bit that the smaller one did not have weighs as much as its highest one.
+        for k in range(n.bit_length() - 1):
+            direction = structure.directions[min(k, len(structure.directions) - 1)]
+            yield direction, ranks, ranks ^ np.int32(1 << k)
+    else:
+        dims, _ = scaled_dims(structure, n)
+        place = _coordinates(dims, ranks)
+        for direction in structure.directions:
+            yield direction, *_moved(dims, structure.periodic, place, direction.offset)
+
+
+def _moved(
+    dims: tuple[int, ...], periodic: tuple[bool, ...], place: Ints, offset: tuple[int, ...]
+) -> tuple[Ints, Ints]:
+    """Ranks that have a partner at the offset, and the partners."""
+    size = np.array(dims, np.int32)
+    there = place + np.array(offset, np.int32)
+    inside = ((there >= 0) & (there < size) | np.array(periodic)).all(axis=1)
+    partner = np.ravel_multi_index(tuple((there % size).T), dims).astype(np.int32)
+    ranks = np.arange(place.shape[0], dtype=np.int32)
+    kept = inside & (partner != ranks)
+    return ranks[kept], partner[kept]
