@@ -78,8 +78,8 @@ def recognise(graph: CommGraph) -> Structure | None:
     Notes
     -----
     For each way to write the number of ranks as a product of up to four dimensions, pairs are grouped by
-    their offset on that grid; offsets of at most two steps of which nearly all pairs exist make the stencil. The
-    grid that explains most with the fewest directions is taken. Below a confidence of 0.8 there is none.
+    their offset on that grid; offsets of at most two steps of which nearly all pairs exist make the stencil.
+    The grid that explains most with the fewest directions is taken. Below a confidence of 0.8 there is none.
     """
     observed = graph.nbytes - graph.modelled
     kept = observed > 0
