@@ -189,6 +189,19 @@ def test_job_on_fewer_ranks_than_cpus_is_placed(site: Site) -> None:
     assert outcome.ranks == {r: (NODES[r], "1") for r in range(4)}
 
 
+def test_job_with_tasks_per_node_is_placed_without_a_warning(site: Site) -> None:
+    outcome = site.in_job({"a": step()}, "-N4", "--ntasks-per-node=2")["a"]
+    assert outcome.ranks == PLACED
+    assert "Warning" not in outcome.err
+
+
+def test_heterogeneous_job_is_left_alone(site: Site) -> None:
+    outcome = site.in_job({"a": step()}, "-N1", "-n2", ":", "-N1", "-n2")["a"]
+    assert outcome.code == 0, outcome.err
+    assert outcome.lines == []
+    assert {r["reason"] for r in site.records("srun")} == {"shape: SLURM_HET_SIZE"}
+
+
 @pytest.mark.parametrize("options", ["", "-c2"])
 def test_several_cpus_a_rank_are_bound_together(site: Site, options: str) -> None:
     """With and without -c of the step: srun 22.05 does not take the job's by itself."""

@@ -107,10 +107,10 @@ class Site:
         result.lines = [x for x in result.stderr.splitlines() if not x.startswith("verbose: ")]
         return result
 
-    def task(self, **env: str) -> Any:
+    def task(self, preexec_fn: Any = None, **env: str) -> Any:
         """slurm_spank_task_init; the result gets ``env`` of the task, ``cpus`` and ``policy``."""
         common = {"FAKE_ARGS": self.arguments, "SLURMD_NODENAME": "n2", "SLURM_TOPO_JOB_ARM": "enforce"}
-        result = self.drive("task_init", "./app", env={**common, **env})
+        result = self.drive("task_init", "./app", env={**common, **env}, preexec_fn=preexec_fn)
         assert "rc 0\n" in result.stdout
         result.env = dict(re.findall(r"^env (\w+)=(.*)$", result.stdout, re.MULTILINE))
         result.cpus = re.search(r"^cpus (.*)$", result.stdout, re.MULTILINE)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +155,42 @@ def test_task_of_a_lower_arm_is_not_bound(site: Site, placed: dict[str, str], en
     result = site.task(**{**placed, **env})
     assert result.policy == "0 nodes 0"
     assert "SLURM_HOSTFILE" not in result.env
+
+
+@pytest.fixture
+def cpuset() -> Iterator[Callable[[str], Callable[[], None]]]:
+    """Makes functions that put a child into a cpuset of these CPUs."""
+    top = next(
+        (p for p in (Path("/sys/fs/cgroup/cpuset"), Path("/sys/fs/cgroup")) if os.access(p, os.W_OK)), None
+    )
+    group = Path(f"{top}/st-test-{os.getpid()}")
+    try:
+        group.mkdir()
+        (group / "cpuset.mems").write_text("0")
+    except OSError:
+        pytest.skip("no cpuset can be made here")
+
+    def limit(cpus: str) -> Callable[[], None]:
+        (group / "cpuset.cpus").write_text(cpus)
+        return lambda: (group / "cgroup.procs").write_text(str(os.getpid())) and None
+
+    yield limit
+    group.rmdir()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_mask_is_cut_to_the_cpuset(site: Site, placed: dict[str, str], cpuset: Any) -> None:
+    Path(placed["SLURM_TOPO_JOB_PLAN"]).write_text(site.text.replace("cpus=0 ", "cpus=0-1 "))
+    result = site.task(**placed, preexec_fn=cpuset("1"))
+    assert result.cpus == "1"
+    assert site.records()[0]["decision"] == "place"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+def test_cpuset_without_the_plans_cpus_keeps_slurms_mask(
+    site: Site, placed: dict[str, str], cpuset: Any
+) -> None:
+    result = site.task(**placed, preexec_fn=cpuset("1"))
+    assert result.cpus == "1"
+    assert result.policy == "0 nodes 0"
+    assert site.records()[0]["reason"] == "cpus: rank 0 may use none of 0"
