@@ -114,6 +114,48 @@ def test_plan_that_goes_between_srun_and_the_tasks_leaves_slurms_masks(site: Sit
     assert {cpus for _, cpus in outcome.ranks.values()} == {"0", "1"}
 
 
+# Breaks and mends the spool until the file `stop` is there. Random, but the same in every run.
+VANDAL = r"""
+RANDOM=1
+while [ ! -e stop ]; do
+  case $((RANDOM % 9)) in
+    0) rm -f $U/plans/*;;
+    1) chmod 777 $U;;
+    2) rm -rf $U/graphs;;
+    3) echo rubbish > $M;;
+    4) echo silent > $M;;
+    5) for f in $U/plans/*.plan; do echo x > $f; done;;
+    6) rm -rf $U; ln -s /tmp $U;;
+    7) chmod 500 $U/plans;;
+    8) rm -rf $U/records; touch $U/records;;
+  esac 2>/dev/null
+  sleep 0.0$((RANDOM % 10))
+  { [ -L $U ] && rm $U; chmod 700 $U $U/plans; [ -f $U/records ] && rm $U/records; } 2>/dev/null
+  { mkdir -p $U/graphs; touch $U/graphs/9f86d081884c7d65.npz; echo ok > $M; } 2>/dev/null
+done
+"""
+
+
+def test_steps_complete_while_parts_break_and_mend(site: Site) -> None:
+    steps = f"for i in $(seq 40); do {STEP} > out.$i 2> err.$i; echo $? > code.$i; done"
+    command = (
+        f"umask 077; U={site.user} M={site.folder}/mode; ( {VANDAL} ) & {steps}; touch stop; wait; cat code.*"
+    )
+    site.spool.chmod(0o777)
+    outcome = site.in_job({"a": command}, "-N4", "-n8")["a"]
+    assert outcome.out.split() == ["0"] * 40
+    (work,) = site.folder.glob("job*/code.1")
+    lines = 0
+    for i in range(1, 41):
+        printed = (work.parent / f"out.{i}").read_text().splitlines()
+        assert sorted(int(line.split()[0]) for line in printed) == list(range(8))
+        # At most one line of srun; what became of the plan meanwhile the tasks only record.
+        said = [x for x in (work.parent / f"err.{i}").read_text().splitlines() if "slurm-topo" in x]
+        assert len(said) <= 1
+        lines += len(said)
+    assert lines > 0
+
+
 def test_missing_plugin_that_is_optional_fails_nothing(site: Site) -> None:
     """plugstack.conf of this folder names a second plugin that is not there."""
     assert "optional /nowhere/missing.so" in site.lab.layout.etc("plugstack.conf").read_text()

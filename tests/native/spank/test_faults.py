@@ -7,6 +7,7 @@ import re
 import resource
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -100,6 +101,28 @@ def test_fault_stands_down_with_one_line(site: Site, name: str) -> None:
         (record,) = site.records()
         assert record["decision"] == "stand-down"
         assert re.match(reason, record["reason"])
+
+
+@pytest.mark.parametrize("distance", [1, 4, 9])
+def test_two_faults_at_once_are_one_line(site: Site, tmp_path: Path, distance: int) -> None:
+    """Each fault together with the one that stands so far behind it in the table."""
+    names = list(FAULTS)
+    broken = 0
+    for i, first in enumerate(names):
+        second = names[(i + distance) % len(names)]
+        folder = tmp_path / str(i)
+        folder.mkdir()
+        pair = type(site)(folder, site.drive)
+        try:
+            FAULTS[first][0](pair)
+            FAULTS[second][0](pair)
+        except OSError:
+            continue  # the first leaves nothing that the second could break
+        result = pair.srun()
+        assert untouched(result), (first, second)
+        assert len(result.lines) == 1, (first, second, result.lines)
+        broken += 1
+    assert broken > len(names) // 2
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
