@@ -28,7 +28,7 @@ from slurm_topo.machine.calibrate import (
     parse_results,
     plan_text,
 )
-from slurm_topo.machine.calibrate.fit import oddities
+from slurm_topo.machine.calibrate.fit import measured_levels, oddities
 from slurm_topo.machine.read import kind_of
 from slurm_topo.model import Machine
 from slurm_topo.units import expand_hostlist
@@ -181,7 +181,7 @@ def _now() -> str:
 
 def _with_levels(cluster: Cluster, plan: CalibrationPlan, fits: list[LevelFit]) -> Cluster:
     """The cluster with measured levels in place of those of the same name."""
-    measured = [fit.level(_now(), _method(plan)) for fit in fits]
+    measured = measured_levels(fits, _now(), _method(plan))
     names = {level.name for level in measured}
     kept = [level for level in cluster.levels if level.name not in names]
     return replace(cluster, levels=(*kept, *measured))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from slurm_topo.errors import MachineError
@@ -51,6 +51,8 @@ class LevelFit:
             "date": date,
             "method": method,
             "pairs": self.pairs,
+            "latency_s": self.latency_s,
+            "share_bandwidth": self.share,
             "one_pair_bandwidth": self.one_pair,
             "total_bandwidth": self.total,
             "spread": round(self.spread, 4),
@@ -116,6 +118,17 @@ def fit_levels(plan: CalibrationPlan, times: Times) -> list[LevelFit]:
             )
         )
     return fits
+
+
+def measured_levels(fits: Sequence[LevelFit], date: str, method: str) -> list[MeasuredLevel]:
+    """Levels to store: none cheaper than the one inside it, as noise may have it; ``meta`` keeps what was measured."""
+    found: list[MeasuredLevel] = []
+    latency = per_byte = 0.0
+    for fit in fits:
+        level = fit.level(date, method)
+        latency, per_byte = max(latency, level.latency_s), max(per_byte, level.seconds_per_byte)
+        found.append(replace(level, latency_s=latency, seconds_per_byte=per_byte))
+    return found
 
 
 def _slope(seconds: Mapping[int, float]) -> float:

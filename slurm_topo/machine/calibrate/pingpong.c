@@ -11,7 +11,7 @@
 
 #include <mpi.h>
 
-enum { MOST_SIZES = 32, MOST_REPEATS = 64, NAME = 256 };
+enum { MOST_SIZES = 32, MOST_REPEATS = 64, NAME = 256, SMALL = 1024, BATCH = 10 };
 
 struct pair { int a, b; };
 struct test { int pairs; struct pair *pair; };
@@ -162,6 +162,19 @@ static double play(int peer, int first, long size, long rounds, char *buffer)
   return MPI_Wtime() - start;
 }
 
+/* One way, seconds: the mean of all rounds; of small messages the best of short runs, because a rank that the kernel
+ * takes its core from for a moment would hide the latency. */
+static double one_way(int peer, int first, long size, long rounds, char *buffer)
+{
+  double best = 0;
+  if (size > SMALL) return play(peer, first, size, rounds, buffer) / (2.0 * (double)rounds);
+  for (long done = 0; done < rounds; done += BATCH) {
+    double seconds = play(peer, first, size, BATCH, buffer) / (2.0 * BATCH);
+    if (done == 0 || seconds < best) best = seconds;
+  }
+  return best;
+}
+
 /* The pairs of a test play together for one size; `own` gets the repeats of the pair that this rank begins. */
 static void measure(const struct world *w, const struct plan *plan, const struct test *test, long size,
                     char *buffer, double *own)
@@ -177,11 +190,11 @@ static void measure(const struct world *w, const struct plan *plan, const struct
   meet(peer >= 0);
   MPI_Allreduce(&once, &slowest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   long rounds = slowest > 0 ? (long)(plan->seconds / slowest) : 1;
-  if (rounds < 1) rounds = 1;
+  if (rounds < (size > SMALL ? 1 : 300)) rounds = size > SMALL ? 1 : 300;
   if (rounds > 2000) rounds = 2000;
   for (int k = 0; k < plan->repeats; k++) {
     meet(peer >= 0);
-    if (peer >= 0) own[k] = play(peer, first, size, rounds, buffer) / (2.0 * (double)rounds);
+    if (peer >= 0) own[k] = one_way(peer, first, size, rounds, buffer);
   }
   meet(peer >= 0);
 }

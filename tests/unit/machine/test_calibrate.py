@@ -16,7 +16,7 @@ from slurm_topo.cli.machine import machine
 from slurm_topo.errors import InputError, LaunchError, MachineError
 from slurm_topo.machine import NodeShape, Switch, build_cluster, read_cluster, read_machine, write_cluster
 from slurm_topo.machine.calibrate import choose_pairs, fit_levels, parse_results, plan_text
-from slurm_topo.machine.calibrate.fit import oddities
+from slurm_topo.machine.calibrate.fit import measured_levels, oddities
 from slurm_topo.machine.calibrate.pairs import SIZES
 
 SOURCE = Path(__file__).resolve().parents[3] / "slurm_topo" / "machine" / "calibrate" / "pingpong.c"
@@ -117,6 +117,16 @@ def test_fit_finds_the_costs_that_made_the_times():
         assert fit.spread == pytest.approx(0.3 / 1.02)
     assert oddities(fits) == []
     assert oddities(fits[::-1]) != []
+
+
+def test_stored_levels_are_never_cheaper_than_the_one_inside():
+    plan = choose_pairs(cluster().machine())
+    noisy = [COSTS[0], COSTS[2], COSTS[1], COSTS[3]]
+    fits = fit_levels(plan, parse_results(made_up(plan, noisy))[0])
+    levels = measured_levels(fits, "now", "test")
+    assert [level.latency_s for level in levels] == sorted(level.latency_s for level in levels)
+    assert levels[2].seconds_per_byte == levels[1].seconds_per_byte
+    assert levels[2].meta["latency_s"] == fits[2].latency_s < levels[2].latency_s
 
 
 @pytest.mark.parametrize(
