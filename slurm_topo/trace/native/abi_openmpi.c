@@ -2,9 +2,15 @@
 #include "backend.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
 
 struct st_handles st_handles;
 struct st_f2c st_f2c;
+
+static const struct st_algorithms *blocking_algorithms;
+
+static const struct st_algorithms *blocking(void);
 
 /* A program that is not position-independent holds the library's objects itself (copy relocations). */
 static void *object(st_find_fn find, const char *name)
@@ -28,12 +34,27 @@ int st_abi_open(st_find_fn find)
     if (!st_handles.world || !st_handles.comm_null || !st_handles.op_no_op || !st_f2c.comm || !st_f2c.type ||
         !st_f2c.op || !st_f2c.win || !st_f2c.request)
         return -1;
+    blocking_algorithms = blocking();
     return 0;
+}
+
+/* Open MPI 5 has the tables of 4.1, but leaves out the empty blocks of an alltoallv. */
+static const struct st_algorithms *blocking(void)
+{
+    static struct st_algorithms chosen;
+    char version[MPI_MAX_LIBRARY_VERSION_STRING + 1] = "";
+    int length;
+
+    chosen = st_openmpi_blocking;
+    if (st_mpi.Get_library_version(version, &length) == MPI_SUCCESS && strncmp(version, "Open MPI v", 10) == 0 &&
+        atoi(version + 10) >= 5)
+        chosen.alltoallv = st_openmpi_nonblocking.alltoallv;
+    return &chosen;
 }
 
 const struct st_algorithms *st_algorithms_of(bool nonblocking, bool inter)
 {
     if (inter)
         return nonblocking ? &st_openmpi_inter_nonblocking : &st_openmpi_inter_blocking;
-    return nonblocking ? &st_openmpi_nonblocking : &st_openmpi_blocking;
+    return nonblocking ? &st_openmpi_nonblocking : blocking_algorithms;
 }
