@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
 
 from slurm_topo.history.schema import files
 from slurm_topo.history.sync.files import FileInfo, SpoolError
+from slurm_topo.history.sync.programs import in_parts
 from slurm_topo.history.sync.spool import MAX_PLAN, MAX_RECORDS, MAX_TRACE, UserSpool
 
 _TRACE = re.compile(r"^(\d{1,10})\.([A-Za-z0-9_+-]{1,32})\.([^/]{1,255})\.trace$")
@@ -62,9 +63,9 @@ class JobFiles:
         return max((f.info.modified for f in self.all()), default=0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ReadFile:
-    """A file and its content."""
+    """A file and its content; each is itself only."""
 
     file: SpoolFile
     content: bytes
@@ -102,36 +103,38 @@ def path_of(uid: int, file: SpoolFile) -> str:
     return f"{uid}/{file.folder}/{file.name}"
 
 
-def known_status(connection: Connection, uid: int, read: ReadFile) -> str | None:
-    """``read`` or ``rejected`` for a file whose very content has been dealt with, None for a new one."""
-    query = select(files.c.status).where(
-        files.c.path == path_of(uid, read.file), files.c.content_digest == read.digest
-    )
-    status: str | None = connection.execute(query).scalar()
-    return status
+def known_files(connection: Connection, uid: int, reads: Iterable[ReadFile]) -> dict[tuple[str, str], str]:
+    """Status (``read`` or ``rejected``) of what was dealt with before, by path and digest of the content."""
+    paths = [path_of(uid, read.file)[:1024] for read in reads]
+    found: dict[tuple[str, str], str] = {}
+    for part in in_parts(paths):
+        query = select(files.c.path, files.c.content_digest, files.c.status).where(files.c.path.in_(part))
+        found |= {(path, digest): status for path, digest, status in connection.execute(query)}
+    return found
 
 
-def remember(
-    connection: Connection, uid: int, reads: Iterable[ReadFile], status: str, now: int, reason: str = ""
-) -> None:
-    """A line for each file; a file of the same name and content has one already."""
-    for read in reads:
-        if known_status(connection, uid, read) is None:
-            connection.execute(
-                files.insert().values(
-                    path=path_of(uid, read.file)[:1024],
-                    content_digest=read.digest,
-                    uid=uid,
-                    kind=KINDS[read.file.folder],
-                    size=len(read.content),
-                    job=read.file.job,
-                    step=read.file.step or None,
-                    node=read.file.node[:255],
-                    status=status,
-                    reason=reason[:1024],
-                    seen=now,
-                )
-            )
+def remember(connection: Connection, uid: int, reads: Mapping[ReadFile, str], now: int) -> None:
+    """A line for each file, with the reason why it is refused (empty: it is read)."""
+    rows = {
+        (path_of(uid, read.file)[:1024], read.digest): {
+            "path": path_of(uid, read.file)[:1024],
+            "content_digest": read.digest,
+            "uid": uid,
+            "kind": KINDS[read.file.folder],
+            "size": len(read.content),
+            "job": read.file.job,
+            "step": read.file.step or None,
+            "node": read.file.node[:255],
+            "status": "rejected" if reason else "read",
+            "reason": reason[:1024],
+            "seen": now,
+        }
+        for read, reason in reads.items()
+    }
+    known = known_files(connection, uid, reads)
+    new = [row for name, row in rows.items() if name not in known]
+    if new:
+        connection.execute(files.insert(), new)
 
 
 __all__ = [
@@ -139,7 +142,7 @@ __all__ = [
     "ReadFile",
     "SpoolError",
     "SpoolFile",
-    "known_status",
+    "known_files",
     "list_jobs",
     "read_file",
     "remember",

@@ -18,6 +18,7 @@ from slurm_topo.history.sync.files import SpoolError
 from slurm_topo.history.sync.inbox import JobFiles, ReadFile, SpoolFile
 from slurm_topo.history.sync.spool import UserSpool
 from slurm_topo.machine import Cluster
+from slurm_topo.model import CommGraph
 from slurm_topo.slurm.plan import Plan
 
 # The step daemons of the last node may still be writing when accounting has closed a job.
@@ -26,6 +27,7 @@ SETTLE_S = 5
 ORPHAN_S = 2 * 86400
 # All files of a job together: they are in memory at once.
 MAX_JOB_BYTES = 2 << 30
+_GRAPHS_KEPT = 16
 
 
 @dataclass
@@ -50,12 +52,29 @@ class Context:
         Seconds since the epoch.
     hook : callable
         Called with a word at every point where a crash would matter (tests end the process there).
+    machine : str or None
+        Digest of the cluster in the history.
+    graphs : dict
+        The graphs that were needed last, by digest.
     """
 
     history: History
     cluster: Cluster | None
     now: int
     hook: Callable[[str], None] = lambda _: None
+    machine: str | None = None
+    graphs: dict[str, CommGraph] = field(default_factory=dict)
+
+    def graph(self, connection: Connection, digest: str) -> CommGraph | None:
+        """A graph of the history, None where it is not there."""
+        if digest not in self.graphs:
+            found = measure.load_graph(connection, digest)
+            if found is None:
+                return None
+            if len(self.graphs) >= _GRAPHS_KEPT:
+                self.graphs.clear()
+            self.graphs[digest] = found
+        return self.graphs[digest]
 
 
 def process_job(context: Context, spool: UserSpool, uid: int, files: JobFiles, outcome: Outcome) -> None:
@@ -74,13 +93,7 @@ def process_job(context: Context, spool: UserSpool, uid: int, files: JobFiles, o
     if row is None:
         if context.now - files.modified > ORPHAN_S:
             reads = _read(spool, uid, files.all(), outcome)
-            _reject(
-                context,
-                spool,
-                uid,
-                [(r, "accounting knows no such job of this user") for r in reads],
-                outcome,
-            )
+            _reject(context, spool, uid, reads, "accounting knows no such job of this user", outcome)
         return
     reads = _read(spool, uid, ready, outcome)
     if not reads:
@@ -91,8 +104,8 @@ def process_job(context: Context, spool: UserSpool, uid: int, files: JobFiles, o
         context.hook("before-commit")
     context.hook("after-commit")
     for read in reads:
-        if id(read) not in waiting:
-            _finish(spool, uid, read.file, id(read) in refused, outcome)
+        if read not in waiting:
+            _finish(spool, uid, read.file, read in refused, outcome)
             context.hook("file-done")
 
 
@@ -137,16 +150,11 @@ def _finish(spool: UserSpool, uid: int, file: SpoolFile, refused: bool, outcome:
 
 
 def _reject(
-    context: Context,
-    spool: UserSpool,
-    uid: int,
-    wrong: Sequence[tuple[ReadFile, str]],
-    outcome: Outcome,
+    context: Context, spool: UserSpool, uid: int, reads: Sequence[ReadFile], reason: str, outcome: Outcome
 ) -> None:
     with transaction(context.history.engine) as connection:
-        for read, reason in wrong:
-            inbox.remember(connection, uid, [read], "rejected", context.now, reason)
-    for read, reason in wrong:
+        inbox.remember(connection, uid, dict.fromkeys(reads, reason), context.now)
+    for read in reads:
         outcome.rejected.append(f"{inbox.path_of(uid, read.file)}: {reason}")
         _finish(spool, uid, read.file, True, outcome)
 
@@ -158,27 +166,25 @@ def _store(
     uid: int,
     reads: Sequence[ReadFile],
     outcome: Outcome,
-) -> tuple[set[int], set[int]]:
+) -> tuple[set[ReadFile], set[ReadFile]]:
     """Everything of these files into the database.
 
     Returns
     -------
-    refused, waiting : sets of int
-        ``id`` of the files that are not what they should be, and of those to be read again later.
+    refused, waiting : sets of ReadFile
+        Those that are not what they should be, and those to be read again later.
     """
-    status = {id(read): inbox.known_status(connection, uid, read) for read in reads}
-    new = [read for read in reads if status[id(read)] is None]
+    known = inbox.known_files(connection, uid, reads)
+    status = {read: known.get((inbox.path_of(uid, read.file), read.digest)) for read in reads}
+    new = [read for read in reads if status[read] is None]
     wrong = _store_records(connection, row["id"], new, outcome)
     damaged, waiting = _store_traces(context, connection, row, new, outcome)
-    wrong += damaged
-    reasons = {id(read): reason for read, reason in wrong}
-    for read in new:
-        if id(read) not in waiting:
-            said = "rejected" if id(read) in reasons else "read"
-            inbox.remember(connection, uid, [read], said, context.now, reasons.get(id(read), ""))
-    outcome.rejected += [f"{inbox.path_of(uid, read.file)}: {reason}" for read, reason in wrong]
+    reasons = dict([*wrong, *damaged])
+    settled = {read: reasons.get(read, "") for read in new if read not in waiting}
+    inbox.remember(connection, uid, settled, context.now)
+    outcome.rejected += [f"{inbox.path_of(uid, read.file)}: {reason}" for read, reason in reasons.items()]
     _measure(context, connection, row["id"], outcome)
-    again = {number for number, known in status.items() if known == "rejected"}
+    again = {read for read in reads if status[read] == "rejected"}
     return again | reasons.keys(), waiting
 
 
@@ -208,17 +214,19 @@ def _store_traces(
     row: Any,
     reads: Sequence[ReadFile],
     outcome: Outcome,
-) -> tuple[list[tuple[ReadFile, str]], set[int]]:
-    """Graphs of the traces; returns those that are no traces, and (by ``id``) those that have to wait.
+) -> tuple[list[tuple[ReadFile, str]], set[ReadFile]]:
+    """Graphs of the traces; returns those that are no traces, and those that have to wait.
 
     While the job runs, a graph that lacks ranks may still get them: from the step of the batch script.
     """
     files = [read for read in reads if read.file.folder == "traces"]
+    waiting: set[ReadFile] = set()
+    if not files:
+        return [], waiting
     found, wrong = traces.read_job_traces(files)
-    waiting: set[int] = set()
     for trace in found:
         if not trace.complete and not row["final"]:
-            waiting.update(id(read) for read in trace.files)
+            waiting.update(trace.files)
             continue
         traces.store_trace(connection, row["id"], trace, context.now)
         outcome.traces += 1
@@ -231,7 +239,6 @@ def _measure(context: Context, connection: Connection, job_id: int, outcome: Out
     """Bytes by level of every step that has a graph or a plan and was not measured yet."""
     if context.cluster is None:
         return
-    machine = measure.store_machine(connection, context.cluster, context.now)
     planned = _plans(connection, job_id)
     rows = connection.execute(select(steps).where(steps.c.job_id == job_id)).mappings().all()
     for row in rows:
@@ -244,7 +251,7 @@ def _measure(context: Context, connection: Connection, job_id: int, outcome: Out
             outcome.warnings.append(f"step {row['step']} of job {job_id}: not measured ({error})")
             continue
         if before or after:
-            measure.store_sides(connection, row["id"], before, after, machine)
+            measure.store_sides(connection, row["id"], before, after, context.machine)
 
 
 def _sides(
@@ -252,7 +259,7 @@ def _sides(
 ) -> tuple[measure.Side | None, measure.Side | None]:
     assert context.cluster is not None
     digest = row["graph"] or (plan.graph if plan else None)
-    graph = measure.load_graph(connection, digest) if digest else None
+    graph = context.graph(connection, digest) if digest else None
     if graph is None:
         return None, None
     if plan:

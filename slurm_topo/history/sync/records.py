@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
 import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -76,26 +78,28 @@ def store_records(
     connection: Connection, job_id: int, records: Sequence[Record], plans: Mapping[str, tuple[Plan, str]]
 ) -> None:
     """Decisions and bindings of a job; records that are there already are skipped."""
-    known = set(
-        connection.execute(select(decisions.c.record_digest).where(decisions.c.job_id == job_id)).scalars()
-    )
+    query = select(decisions.c.record_digest, decisions.c.step).where(decisions.c.job_id == job_id)
+    before = {row.record_digest: row.step for row in connection.execute(query)}
+    matcher = _StepMatcher(connection, job_id, set(before.values()))
     ordered = sorted(records, key=lambda r: values.number(r.values.get("time")) or 0.0)
+    rows: dict[str, dict[str, Any]] = {}
     with_plan: set[str] = set()
     for record in ordered:
-        if record.values.get("where") in LAUNCHERS and record.digest not in known:
-            known.add(record.digest)
-            _store_decision(connection, job_id, record, plans, with_plan)
+        if (
+            record.values.get("where") in LAUNCHERS
+            and record.digest not in before
+            and record.digest not in rows
+        ):
+            row = _decision(record, plans, with_plan)
+            rows[record.digest] = row | {"job_id": job_id, "step": matcher.find(record.values)}
+    if rows:
+        connection.execute(decisions.insert(), list(rows.values()))
     _store_bindings(connection, job_id, [r.values for r in ordered if r.values.get("where") == "task"])
     _summarise(connection, job_id)
 
 
-def _store_decision(
-    connection: Connection,
-    job_id: int,
-    record: Record,
-    plans: Mapping[str, tuple[Plan, str]],
-    with_plan: set[str],
-) -> None:
+def _decision(record: Record, plans: Mapping[str, tuple[Plan, str]], with_plan: set[str]) -> dict[str, Any]:
+    """The columns of a decision, without job and step."""
     told = record.values
     path = _word(told, "plan", 4096)
     plan, text = plans.get(path.rsplit("/", 1)[-1], (None, ""))
@@ -106,30 +110,27 @@ def _store_decision(
         baseline_name = _cheapest(plan)
         if baseline_name:
             baseline = plan.baselines[baseline_name]
-    connection.execute(
-        decisions.insert().values(
-            job_id=job_id,
-            step=_step_of(connection, job_id, told),
-            decided=int(values.number(told.get("time")) or 0),
-            source=_word(told, "where", 16),
-            decision=_word(told, "decision", 32),
-            reason=_word(told, "reason", 1024),
-            arm=_word(told, "arm", 16),
-            ranks=values.count(told.get("ranks")),
-            cost=cost,
-            baseline=baseline,
-            baseline_name=baseline_name,
-            graph=_word(told, "graph", 64) or None,
-            machine=plan.machine if plan and plan.machine != "-" else None,
-            solver=plan.solver if plan and plan.solver != "-" else "",
-            seconds=values.number(told.get("seconds")),
-            plan_path=path,
-            # Once a plan: a job with a thousand equal steps has one text.
-            plan=text if path not in with_plan else "",
-            record_digest=record.digest,
-        )
-    )
+    # Once a plan: a job with a thousand equal steps has one text.
+    text = text if path not in with_plan else ""
     with_plan.add(path)
+    return {
+        "decided": int(values.number(told.get("time")) or 0),
+        "source": _word(told, "where", 16),
+        "decision": _word(told, "decision", 32),
+        "reason": _word(told, "reason", 1024),
+        "arm": _word(told, "arm", 16),
+        "ranks": values.count(told.get("ranks")),
+        "cost": cost,
+        "baseline": baseline,
+        "baseline_name": baseline_name,
+        "graph": _word(told, "graph", 64) or None,
+        "machine": plan.machine if plan and plan.machine != "-" else None,
+        "solver": plan.solver if plan and plan.solver != "-" else "",
+        "seconds": values.number(told.get("seconds")),
+        "plan_path": path,
+        "plan": text,
+        "record_digest": record.digest,
+    }
 
 
 def _cheapest(plan: Plan) -> str:
@@ -138,22 +139,34 @@ def _cheapest(plan: Plan) -> str:
     return min(ours, key=lambda k: ours[k]) if ours else ""
 
 
-def _step_of(connection: Connection, job_id: int, told: Mapping[str, Any]) -> str | None:
-    """The step that a launch became: of as many tasks, begun right after it (srun knows no number yet)."""
-    if told.get("where") == "mpirun":
-        return "batch"
-    ranks, time = values.count(told.get("ranks")), values.number(told.get("time")) or 0
-    taken = set(connection.execute(select(decisions.c.step).where(decisions.c.job_id == job_id)).scalars())
-    rows = connection.execute(
-        select(steps.c.step, steps.c.tasks, steps.c.started).where(steps.c.job_id == job_id)
-    ).all()
-    fitting = [
-        (abs((row.started or time) - time), int(row.step), row.step)
-        for row in rows
-        if row.step.isdigit() and row.step not in taken and row.tasks in (None, ranks)
-    ]
-    best = min(fitting, default=None)
-    return best[2] if best and best[0] <= _STEP_SLACK_S else None
+class _StepMatcher:
+    """Finds the step that a launch became: of as many tasks, begun nearest to it (srun knows no number)."""
+
+    def __init__(self, connection: Connection, job_id: int, taken: set[str | None]) -> None:
+        query = select(steps.c.step, steps.c.tasks, steps.c.started).where(
+            steps.c.job_id == job_id, steps.c.started.is_not(None)
+        )
+        rows = [row for row in connection.execute(query) if row.step.isdigit() and row.step not in taken]
+        self._steps = sorted((row.started, int(row.step), row.step, row.tasks) for row in rows)
+        self._taken: set[str] = set()
+
+    def find(self, told: Mapping[str, Any]) -> str | None:
+        """The step of a record, None where none fits; each step is given once."""
+        if told.get("where") == "mpirun":
+            return "batch"
+        ranks, time = values.count(told.get("ranks")), values.number(told.get("time")) or 0
+        first = bisect.bisect_left(self._steps, (time - _STEP_SLACK_S,))
+        fitting = []
+        for started, number, step, tasks in itertools.islice(self._steps, first, None):
+            if started > time + _STEP_SLACK_S:
+                break
+            if step not in self._taken and tasks in (None, ranks):
+                fitting.append((abs(started - time), number, step))
+        if not fitting:
+            return None
+        step = str(min(fitting)[2])
+        self._taken.add(step)
+        return step
 
 
 def _word(told: Mapping[str, Any], name: str, limit: int) -> str:

@@ -14,7 +14,7 @@ from slurm_topo.errors import SlurmError, SlurmTopoError
 from slurm_topo.history.database import database_errors, transaction
 from slurm_topo.history.schema import files, graphs, jobs, sync_state
 from slurm_topo.history.store import History, open_history
-from slurm_topo.history.sync import accounting, advice, judge
+from slurm_topo.history.sync import accounting, advice, judge, measure
 from slurm_topo.history.sync.cluster import update_cluster
 from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
@@ -103,7 +103,9 @@ def sync_once(
             _take_accounting(history, since, now, run, result, hook)
         except SlurmError as error:
             result.error = error
-        context = Context(history, cluster, now, hook)
+        with transaction(history.engine) as connection:
+            machine = measure.store_machine(connection, cluster, now) if cluster else None
+        context = Context(history, cluster, now, hook, machine)
         _take_spool(settings, context, run, result)
         hook("spool-done")
         with transaction(history.engine) as connection:
