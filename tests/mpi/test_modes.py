@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from slurm_topo.trace import Trace
+from slurm_topo.trace import Trace, merge_traces
 
 pytestmark = pytest.mark.mpi
 RANKS = 4
@@ -102,3 +102,37 @@ def test_one_sided_bytes_flow_both_ways(trace_mode: Callable[[str], Trace], mode
     trace = trace_mode(mode)
     assert pairs(trace, "out") == (ring(1, TO_TARGET[mode]) if mode in TO_TARGET else {})
     assert pairs(trace, "in") == (ring(1, FROM_TARGET[mode]) if mode in FROM_TARGET else {})
+
+
+def test_persistent_collectives_are_counted_at_each_start(
+    program: Callable[..., Path],
+    mpirun: Callable[..., list[str]],
+    run: Callable[..., Any],
+    collect: Callable[[], Trace],
+) -> None:
+    done = run([*mpirun(RANKS), str(program("persistent.c"))])
+    assert done.returncode == 0, done.stderr
+    expected = {**ring(2, 40), **ring(2, 40, shift=-1)}
+    for other in (0, 2, 3):
+        messages, nbytes = expected.get((1, other), (0, 0))
+        expected[1, other] = (messages + 3, nbytes + 120)
+    assert pairs(collect(), "coll") == expected
+
+
+def test_a_spawned_world_is_one_of_its_own(
+    program: Callable[..., Path],
+    mpirun: Callable[..., list[str]],
+    run: Callable[..., Any],
+    collect: Callable[[], Trace],
+) -> None:
+    done = run([*mpirun(2), str(program("spawn.c"))])
+    assert done.returncode == 0, done.stderr
+    worlds: dict[bool, list[int]] = {False: [], True: []}
+    trace = collect()
+    for record in trace.ranks:
+        worlds[record.spawned].append(int(record.sent["p2p_messages"].sum()))
+        assert record.size == 2
+        assert record.foreign_bytes == (4 if record.rank == 0 else 0)
+    assert worlds == {False: [1, 1], True: [3, 3]}
+    assert len({r.world for r in trace.ranks}) == 2
+    assert merge_traces([trace]).nbytes.tolist() == [4.0, 4.0]  # that of the parents

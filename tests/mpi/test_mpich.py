@@ -117,6 +117,16 @@ def test_point_to_point_is_counted_exactly(
     assert all("MPICH" in r.library and r.finalized for r in trace.ranks)
 
 
+def test_partitions_and_persistent_collectives_are_counted_at_each_start(
+    build: Callable[..., str], launch: Callable[..., Any], collect: Callable[[], Trace]
+) -> None:
+    done = launch(build("partitioned.c"))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert sent(collect(), "p2p") == ring(8, 320)
+    done = launch(build("persistent.c"))
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("dialect", ["MPIF_H", "MPI", "F08"])
 def test_fortran_is_counted_once(
     build: Callable[..., str],
