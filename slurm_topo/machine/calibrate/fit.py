@@ -121,7 +121,7 @@ def fit_levels(plan: CalibrationPlan, times: Times) -> list[LevelFit]:
 
 
 def measured_levels(fits: Sequence[LevelFit], date: str, method: str) -> list[MeasuredLevel]:
-    """Levels to store: none cheaper than the one inside it, as noise may have it; ``meta`` keeps what was measured."""
+    """Levels to store, none cheaper than the one inside it; ``meta`` keeps what was measured."""
     found: list[MeasuredLevel] = []
     latency = per_byte = 0.0
     for fit in fits:
