@@ -23,7 +23,9 @@ double st_instance_degree(const st_instance *instance);
 double st_instance_cost(const st_instance *instance, const int32_t *core_of);
 int st_instance_expand(const st_instance *fine, int32_t level, const int32_t *old_core_of,
     const int32_t *core_of_group, int32_t *core_of);
-typedef struct { int32_t tries; int32_t deep; int32_t cycles; int32_t join; double taste; uint64_t seed; } st_section_style;
+typedef struct {
+    int32_t tries; int32_t deep; int32_t cycles; int32_t join; double taste; uint64_t seed;
+} st_section_style;
 int st_multisect(const st_instance *instance, const st_section_style *style, const st_control *control,
     int32_t *core_of);
 int64_t st_descend(const st_instance *instance, const uint8_t *fixed, int32_t sweeps,

@@ -37,7 +37,7 @@ class Effort:
 
     def work(self, ranks: int) -> float:
         """Work for this number of ranks, in calibrated seconds."""
-        return self.seconds_at_128 * (max(ranks, 16) / 128) ** self.growth
+        return float(self.seconds_at_128 * (max(ranks, 16) / 128) ** self.growth)
 
 
 LAUNCH = Effort(seconds_at_128=0.05, growth=0.82, starts=0.3, trial=0.07, rounds=1)
@@ -46,7 +46,10 @@ BEST = Effort(seconds_at_128=0.9, growth=0.87, starts=0.15, trial=0.03, rounds=3
 # By what share the cost rises before it is annealed down again: nothing for graphs whose multisection is
 # perfect already (grids), a lot for those without structure.
 HEATS = (0.0, 0.02, 0.1, 0.3)
-COLD, COLD_FALL, WARM_FALL = 0.3, 5.0, 7.0
+HOTTEST = 1.0
+# A long annealing proposes LONG_RUN swaps a vertex; where SHORT_RUN times the vertices is less, that is enough.
+LONG_RUN, SHORT_RUN, MOST_RUNS = 40_000, 20, 100
+COLD, COLD_FALL, WARM_FALL = 0.3, 300.0, 7.0
 
 # Pairs or clusters, one cut or the best of three, and the taste for edges of some weights.
 STYLES = (
@@ -106,7 +109,7 @@ class Search:
             share *= 3
             if share * len(heats) > left / 2:
                 break
-        self._anneal(heats[0], left * 0.8)
+        self._long(heats[0], left * 0.8)
         self._anneal(0.0, left * 0.2)
 
     def _starts(self, work: float) -> None:
@@ -116,19 +119,35 @@ class Search:
             style = STYLES[turn % len(STYLES)]
             if turn and spent + self.multisection_work(style) > work:
                 break
-            placement = self.instance.multisect(style, self._seed(), self.control)
-            self._respect_fixed(placement)
-            self.instance.descend(placement, self.fixed, self.control)
-            self.offer(placement, "multisection+swap")
+            self._multisection(style)
             spent += self.multisection_work(style)
             turn += 1
 
-    def _anneal(self, rise: float, work: float) -> float:
-        """Anneal the best placement; the cost that this reached."""
-        placement = self.best.copy()
+    def _multisection(self, style: Style) -> Ints:
+        placement = self.instance.multisect(style, self._seed(), self.control)
+        self._respect_fixed(placement)
+        self.instance.descend(placement, self.fixed, self.control)
+        self.offer(placement, "multisection+swap")
+        return placement
+
+    def _long(self, heat: float, work: float) -> None:
+        """One long annealing, or for few ranks several, from hotter and hotter."""
+        vertices = self.instance.vertices
+        run = vertices * min(LONG_RUN, SHORT_RUN * vertices) * self.move_work()
+        runs = max(1, min(MOST_RUNS, int(work / run)))
+        for turn in range(runs):
+            if self.control.expired():
+                return
+            fresh = self._multisection(STYLES[turn // 2 % len(STYLES)]) if turn % 2 else None
+            self._anneal((heat, 0.0, HOTTEST, 0.0, HEATS[-1], HEATS[1])[turn % 6], work / runs, fresh)
+
+    def _anneal(self, rise: float, work: float, start: Ints | None = None) -> float:
+        """Anneal the best placement, or a start; the cost that this reached."""
+        placement = self.best.copy() if start is None else start
         moves = int(work / self.move_work())
         fall = WARM_FALL if rise else COLD_FALL
-        name = self.best_name.removesuffix("+anneal") + "+anneal"
+        origin = self.best_name if start is None else "multisection+swap"
+        name = origin.removesuffix("+anneal") + "+anneal"
         self.instance.anneal(placement, self.fixed, moves, COLD, fall, rise, self._seed(), self.control)
         self.instance.descend(placement, self.fixed, self.control)
         return self.offer(placement, name)

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import CommGraph, Ints, Machine, Placement
 from slurm_topo.placement.baselines import baselines
+from slurm_topo.placement.cores import select_cores
 from slurm_topo.placement.cost import check_placement, cost
 from slurm_topo.placement.native import Control, Instance
 from slurm_topo.placement.search import BEST, LAUNCH, Search
-from slurm_topo.placement.cores import select_cores
 
 Effort = Literal["launch", "best"]
 EFFORTS = {"launch": LAUNCH, "best": BEST}

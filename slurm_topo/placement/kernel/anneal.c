@@ -25,31 +25,22 @@ typedef struct {
 	double temperature[ST_CODE_BITS + 1]; /* by bit, at heat 1 */
 	double logarithm[LOGARITHMS];         /* -log of evenly spread numbers in (0, 1) */
 	double cost;
+	double *cost_of;  /* vertex -> cost of its edges */
+	double *least_of; /* vertex -> what they cost at best */
 } st_annealer;
 
-static int open_annealer(st_annealer *annealer, const st_instance *instance, const uint8_t *fixed, uint64_t seed,
-			 const int32_t *core_of)
+static inline bool allowed(const st_annealer *annealer, int32_t u, int32_t w)
 {
-	const st_graph *graph = &instance->graph;
-	const st_tree *tree = &instance->tree;
+	const st_layout *layout = &annealer->layout;
+	const uint64_t *shape = layout->instance->shape;
 
-	annealer->fixed = fixed;
-	annealer->random.state = seed;
-	annealer->active = malloc((size_t)graph->vertices * sizeof(int32_t));
-	if (!annealer->active || st_layout_open(&annealer->layout, instance, core_of))
-		return -1;
-	for (int32_t v = 0; v < graph->vertices; v++)
-		if (graph->row[v] < graph->row[v + 1] && !(fixed && fixed[v]))
-			annealer->active[annealer->active_count++] = v;
-	for (int b = 0; b <= ST_CODE_BITS; b++)
-		annealer->temperature[b] = tree->byte_by_bit[b] * instance->typical_weight +
-					   tree->message_by_bit[b] * instance->typical_message;
-	for (int i = 0; i < LOGARITHMS; i++)
-		annealer->logarithm[i] = -log((i + 0.5) / LOGARITHMS);
-	return 0;
+	if (annealer->fixed && annealer->fixed[w])
+		return false;
+	/* Groups change places with groups of their shape only. */
+	return u != w && (!shape || shape[layout->slot_of[u]] == shape[layout->slot_of[w]]);
 }
 
-/* A vertex near a random neighbour of u and not near u itself, or -1. */
+/* A vertex near a random neighbour of u and not near u itself, rarely any vertex; or -1. */
 static inline int32_t propose(st_annealer *annealer, int32_t u)
 {
 	const st_layout *layout = &annealer->layout;
@@ -57,6 +48,12 @@ static inline int32_t propose(st_annealer *annealer, int32_t u)
 	const st_tree *tree = &layout->instance->tree;
 	int64_t begin = graph->row[u];
 	uint64_t bits = st_next(&annealer->random);
+	int32_t w;
+
+	if (bits >> 58 == 0) {
+		w = (int32_t)st_below(&annealer->random, (uint32_t)tree->slots);
+		return allowed(annealer, u, w) ? w : -1;
+	}
 	uint32_t degree = (uint32_t)(graph->row[u + 1] - begin);
 	int32_t v = (int32_t)graph->to[begin + (int64_t)(((bits & 0xffffffffu) * degree) >> 32)];
 	int32_t level = tree->level_by_bit[st_bit(layout->code_of[u] ^ layout->code_of[v])];
@@ -67,14 +64,97 @@ static inline int32_t propose(st_annealer *annealer, int32_t u)
 	int32_t group = tree->group[near][layout->slot_of[v]];
 	int32_t first = tree->first[near][group];
 	uint32_t size = (uint32_t)(tree->first[near][group + 1] - first);
-	int32_t w = layout->vertex_at[first + (int32_t)st_below(&annealer->random, size)];
+	w = layout->vertex_at[first + (int32_t)st_below(&annealer->random, size)];
+	return allowed(annealer, u, w) ? w : -1;
+}
 
-	if (annealer->fixed && annealer->fixed[w])
+/* Cost of the edges of u if it were at `code`; `tie` gets the cost at `from` of an edge to the vertex that is there. */
+static inline __attribute__((always_inline)) double cost_at(const st_layout *layout, int32_t u, uint32_t code,
+							    uint32_t from, double *tie, const bool two)
+{
+	const st_graph *graph = &layout->instance->graph;
+	const double *byte = layout->instance->tree.byte_by_bit, *message = layout->instance->tree.message_by_bit;
+	double cost = 0;
+
+	for (int64_t i = graph->row[u]; i < graph->row[u + 1]; i++) {
+		int bit = st_bit(layout->code_of[graph->to[i]] ^ code);
+		double weight = graph->weight[i];
+		cost += weight * byte[bit];
+		if (two)
+			cost += (double)graph->message[i] * message[bit];
+		if (bit == 0) {
+			int apart = st_bit(code ^ from);
+			*tie = weight * byte[apart];
+			if (two)
+				*tie += (double)graph->message[i] * message[apart];
+		}
+	}
+	return cost;
+}
+
+/* u goes from one code to another: the costs of its neighbours follow. */
+static inline __attribute__((always_inline)) void tell_neighbours(st_annealer *annealer, int32_t u, uint32_t from,
+								  uint32_t to, const bool two)
+{
+	const st_layout *layout = &annealer->layout;
+	const st_graph *graph = &layout->instance->graph;
+	const double *byte = layout->instance->tree.byte_by_bit, *message = layout->instance->tree.message_by_bit;
+
+	for (int64_t i = graph->row[u]; i < graph->row[u + 1]; i++) {
+		uint32_t x = graph->to[i], code = layout->code_of[x];
+		int there = st_bit(code ^ to), here = st_bit(code ^ from);
+		double change = (double)graph->weight[i] * (byte[there] - byte[here]);
+		if (two)
+			change += (double)graph->message[i] * (message[there] - message[here]);
+		annealer->cost_of[x] += change;
+	}
+}
+
+static void measure_costs(st_annealer *annealer)
+{
+	const st_layout *layout = &annealer->layout;
+	const st_graph *graph = &layout->instance->graph;
+	const st_tree *tree = &layout->instance->tree;
+	double byte = tree->per_byte[0], message = tree->per_message[0], tie;
+
+	for (int32_t l = 1; l < tree->levels; l++) {
+		byte = fmin(byte, tree->per_byte[l]);
+		message = fmin(message, tree->per_message[l]);
+	}
+	for (int32_t v = 0; v < graph->vertices; v++) {
+		uint32_t code = layout->code_of[v];
+		annealer->least_of[v] = 0;
+		for (int64_t i = graph->row[v]; i < graph->row[v + 1]; i++)
+			annealer->least_of[v] +=
+				graph->weight[i] * byte + (graph->message ? graph->message[i] * message : 0);
+		annealer->cost_of[v] = cost_at(layout, v, code, code, &tie, graph->message != NULL);
+	}
+}
+
+static int open_annealer(st_annealer *annealer, const st_instance *instance, const uint8_t *fixed, uint64_t seed,
+			 const int32_t *core_of)
+{
+	const st_graph *graph = &instance->graph;
+	const st_tree *tree = &instance->tree;
+
+	annealer->fixed = fixed;
+	annealer->random.state = seed;
+	annealer->active = malloc((size_t)graph->vertices * sizeof(int32_t));
+	annealer->cost_of = malloc((size_t)graph->vertices * sizeof(double));
+	annealer->least_of = malloc((size_t)graph->vertices * sizeof(double));
+	if (!annealer->active || !annealer->cost_of || !annealer->least_of ||
+	    st_layout_open(&annealer->layout, instance, core_of))
 		return -1;
-	const uint64_t *shape = layout->instance->shape;
-	if (shape && shape[layout->slot_of[u]] != shape[layout->slot_of[w]])
-		return -1;
-	return w;
+	for (int32_t v = 0; v < graph->vertices; v++)
+		if (graph->row[v] < graph->row[v + 1] && !(fixed && fixed[v]))
+			annealer->active[annealer->active_count++] = v;
+	for (int b = 0; b <= ST_CODE_BITS; b++)
+		annealer->temperature[b] = tree->byte_by_bit[b] * instance->typical_weight +
+					   tree->message_by_bit[b] * instance->typical_message;
+	for (int i = 0; i < LOGARITHMS; i++)
+		annealer->logarithm[i] = -log((i + 0.5) / LOGARITHMS);
+	measure_costs(annealer);
+	return 0;
 }
 
 static inline __attribute__((always_inline)) int64_t run(st_annealer *annealer, int64_t moves, double heat,
@@ -88,14 +168,22 @@ static inline __attribute__((always_inline)) int64_t run(st_annealer *annealer, 
 		int32_t w = propose(annealer, u);
 		if (w < 0)
 			continue;
-		double change = st_swap_change(layout, u, w, two);
-		if (change > 0) {
-			int bit = st_bit(layout->code_of[u] ^ layout->code_of[w]);
-			uint32_t draw = st_below(&annealer->random, LOGARITHMS);
-			if (change >= heat * annealer->temperature[bit] * annealer->logarithm[draw])
-				continue;
-		}
+		uint32_t s = layout->code_of[u], t = layout->code_of[w], draw = st_below(&annealer->random, LOGARITHMS);
+		double limit = heat * annealer->temperature[st_bit(s ^ t)] * annealer->logarithm[draw];
+		double tie = 0, before = annealer->cost_of[u] + annealer->cost_of[w];
+		double cost_u = cost_at(layout, u, t, s, &tie, two);
+		/* Not even the best place for w would pay for this one of u. */
+		if (cost_u + annealer->least_of[w] - before > limit)
+			continue;
+		double cost_w = cost_at(layout, w, s, t, &tie, two);
+		double change = cost_u + cost_w + 2 * tie - before;
+		if (change > limit)
+			continue;
+		tell_neighbours(annealer, u, s, t, two);
+		tell_neighbours(annealer, w, t, s, two);
 		st_swap(layout, u, w);
+		annealer->cost_of[u] = cost_u + tie;
+		annealer->cost_of[w] = cost_w + tie;
 		annealer->cost += change;
 		accepted++;
 	}
@@ -158,6 +246,8 @@ int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_sc
 	st_layout_store(&annealer.layout, core_of);
 out:
 	free(annealer.active);
+	free(annealer.cost_of);
+	free(annealer.least_of);
 	st_layout_close(&annealer.layout);
 	return accepted;
 }
