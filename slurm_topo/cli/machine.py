@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from slurm_topo.errors import InputError
+from slurm_topo.errors import InputError, MachineError
 
 
 @click.group()
@@ -177,7 +177,25 @@ def _topology(source: str | None, synthetic: str | None) -> Any:
 
     if synthetic is not None:
         return reader.load_synthetic(synthetic)
-    return reader.load_xml(source) if source else reader.load_this_machine()
+    if not source:
+        return reader.load_this_machine()
+    try:
+        return reader.load_xml(source)
+    except MachineError:
+        _hint(source)
+        raise
+
+
+def _hint(source: str) -> None:
+    """Say it better where a file is the output of another tool and no hwloc XML at all."""
+    from slurm_topo.machine.importing import kind_of_text, read_text
+
+    try:
+        kind = kind_of_text(read_text(source))
+    except MachineError:
+        return
+    if kind not in ("hwloc", "cluster"):
+        raise MachineError(f"{source}: is output of {kind}; use `slurm-topo machine import {source}`")
 
 
 def _show_cluster(source: str, output: str) -> None:

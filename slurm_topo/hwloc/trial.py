@@ -16,7 +16,7 @@ from slurm_topo.errors import MachineError
 from slurm_topo.hwloc.topology import Object, Topology
 
 _SECONDS = 60
-_BYTES = 4 * 1024**3
+_BYTES = 2 * 1024**3
 
 
 def try_first(load: Callable[[], object], origin: str) -> None:
@@ -45,13 +45,20 @@ def _in_child(load: Callable[[], object]) -> None:
             os.dup2(silent, descriptor)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         with contextlib.suppress(ValueError, OSError):
-            resource.setrlimit(resource.RLIMIT_AS, (_BYTES, _BYTES))
+            most = _address_space() + _BYTES
+            resource.setrlimit(resource.RLIMIT_AS, (most, most))
         for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE):
             signal.signal(number, signal.SIG_DFL)
         load()
     finally:
         # Past every exit handler of the parent; a Python error shows again in the parent's own attempt.
         os._exit(0)
+
+
+def _address_space() -> int:
+    """Bytes that the process has mapped: numerical libraries reserve much on machines with many cores."""
+    with open("/proc/self/statm", encoding="ascii") as stream:
+        return int(stream.read().split()[0]) * resource.getpagesize()
 
 
 def _wait(child: int) -> int | None:

@@ -32,6 +32,8 @@ _SHORT = {
 def encode(topology: Topology, links: LinkMatrix | None = None) -> dict[str, Any]:
     """``devices`` (``bandwidth_class``, ``topo_mask``, ``root_complex_id``) and ``device_affinity`` by pair.
 
+    ``pcie_switches`` lists the bridges below a root complex that several devices hang on, innermost last.
+
     Parameters
     ----------
     topology : Topology
@@ -50,7 +52,25 @@ def encode(topology: Topology, links: LinkMatrix | None = None) -> dict[str, Any
     devices = []
     for i, device in enumerate(found):
         devices.append(_record(i, device, affinity, roots))
-    return {"devices": devices, "device_affinity": _pairs(affinity)}
+    return {
+        "devices": devices,
+        "pcie_switches": _switches(found, roots),
+        "device_affinity": _pairs(affinity),
+    }
+
+
+def _switches(devices: Sequence[Device], roots: dict[str, int]) -> list[dict[str, Any]]:
+    below: dict[tuple[str, ...], list[str]] = {}
+    for device in devices:
+        for depth in range(2, len(device.bridges) + 1):
+            below.setdefault(device.bridges[:depth], []).append(device.label)
+    return [
+        {"bridge": path[-1], "root_complex_id": roots[path[0]], "devices": labels}
+        for path, labels in sorted(below.items())
+        # A chain of bridges with the same devices is one switch: its innermost bridge.
+        if len(labels) > 1
+        and not any(len(p) > len(path) and p[: len(path)] == path and below[p] == labels for p in below)
+    ]
 
 
 def _record(index: int, device: Device, affinity: Affinity, roots: dict[str, int]) -> dict[str, Any]:

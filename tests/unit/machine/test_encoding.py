@@ -70,6 +70,14 @@ def test_h100_node_has_direct_nvlinks_and_a_nic_under_each_switch(shared_data):
     assert record(encoded, "gpu1")["root_complex_id"] != record(encoded, "gpu0")["root_complex_id"]
 
 
+def test_switches_list_gpus_nics_and_drives_that_share_them(shared_data):
+    encoded = encode(load(shared_data, "other__flux-core__ipa20"))
+    groups = {tuple(s["devices"]) for s in encoded["pcie_switches"]}
+    assert ("gpu0", "nic2", "nic3", "nvme0") in groups
+    assert ("gpu1", "nic4") in groups
+    assert all(s["root_complex_id"] >= 0 and s["bridge"] for s in encoded["pcie_switches"])
+
+
 def test_nvlink_between_cpu_and_gpu_is_found(shared_data):
     encoded = encode(load(shared_data, "openmpi-hwloc-v2__power8gpudistances"))
     assert path(encoded, "gpu0", "numa0") == {

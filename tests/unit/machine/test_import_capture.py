@@ -120,6 +120,12 @@ def test_switches_without_hardware_say_what_is_missing(tmp_path):
         run("import", tree)
 
 
+def test_show_of_another_tools_output_points_to_import(tmp_path):
+    (matrix,) = files(tmp_path, matrix=MATRIX)
+    with pytest.raises(MachineError, match="is output of topo -m; use `slurm-topo machine import"):
+        run("show", matrix)
+
+
 def test_every_recorded_text_is_recognised(shared_data):
     for path in (shared_data / "data" / "gpu-topo").glob("*.txt"):
         assert kind_of_text(read_text(path)) in ("topo -m", "rocm-smi", "nvlink", "gpu-list", "p2p")
