@@ -100,29 +100,6 @@ void st_launch_decide(struct st_launch *launch, bool certain, int (*apply)(struc
 		place(launch, apply);
 }
 
-/* Every step of a shape needs the same file; to replace one costs milliseconds on some file systems. */
-static bool is_there(const struct st_launch *launch, const char *file, const char *data, size_t size)
-{
-	struct st_why ignored;
-	size_t found = 0;
-	char *text = st_file_read(launch->plans, file, size, &found, &ignored);
-	bool same = text && found == size && !memcmp(text, data, size);
-
-	free(text);
-	return same;
-}
-
-int st_launch_write(struct st_launch *launch, const char *ending, const char *data, size_t size, char *path)
-{
-	char file[128];
-
-	snprintf(file, sizeof(file), "%s%s", launch->name, ending);
-	snprintf(path, PATH_MAX + 16, "%s%s", launch->path, ending);
-	if (is_there(launch, file, data, size))
-		return 0;
-	return st_file_write(launch->plans, file, data, size, &launch->why);
-}
-
 static bool is_traced(void)
 {
 	const char *trace = getenv("SLURM_TOPO_JOB_TRACE");

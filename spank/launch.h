@@ -36,9 +36,6 @@ bool st_launch_begin(struct st_launch *launch, const struct st_args *args, const
  */
 void st_launch_decide(struct st_launch *launch, bool certain, int (*apply)(struct st_launch *));
 
-/* Writes a file `<name of the plan><ending>` beside the plan; its path goes to `path` of PATH_MAX + 16 bytes. */
-int st_launch_write(struct st_launch *launch, const char *ending, const char *data, size_t size, char *path);
-
 /* place, stand-down, trace or none. */
 const char *st_launch_decision(const struct st_launch *launch);
 

@@ -12,6 +12,7 @@
 #include "launch.h"
 #include "openmpi.h"
 #include "preload.h"
+#include "spool.h"
 
 #define ARGUMENTS "SLURM_TOPO_JOB_LAUNCH"
 
@@ -78,7 +79,7 @@ static int check_whole_nodes(struct st_launch *launch)
 
 static int apply(struct st_launch *launch)
 {
-	char path[PATH_MAX + 16];
+	char path[32];
 	size_t size;
 	char *text = st_openmpi_rank_file(&launch->plan, &size);
 	int rc;
@@ -91,7 +92,7 @@ static int apply(struct st_launch *launch)
 		return st_why_set(&launch->why, "shape: mpirun on parts of nodes");
 	}
 	launch->outcome = ST_FAULT;
-	rc = st_launch_write(launch, ".ranks", text, size, path);
+	rc = st_memory_file(text, size, path, sizeof(path), &launch->why);
 	free(text);
 	if (rc < 0)
 		return -1;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -182,6 +183,21 @@ int st_file_write(int folder, const char *name, const char *data, size_t size, s
 	if (rv < 0)
 		unlinkat(folder, temporary, 0);
 	return rv;
+}
+
+int st_memory_file(const char *data, size_t size, char *path, size_t room, struct st_why *why)
+{
+	int fd = (int)syscall(SYS_memfd_create, "slurm-topo", 1u /* MFD_CLOEXEC */);
+
+	if (fd < 0)
+		return st_why_set(why, "file in memory: %s", strerror(errno));
+	if (write_all(fd, data, size) < 0) {
+		st_why_set(why, "file in memory: %s", strerror(errno));
+		close(fd);
+		return -1;
+	}
+	snprintf(path, room, "/proc/self/fd/%d", fd);
+	return 0;
 }
 
 int st_file_append(int folder, const char *name, const char *data, size_t size, struct st_why *why)

@@ -24,6 +24,12 @@ char *st_file_read(int folder, const char *name, size_t max, size_t *size, struc
 /* Writes under another name and renames. 0, or -1 and why; then nothing is left behind. */
 int st_file_write(int folder, const char *name, const char *data, size_t size, struct st_why *why);
 
+/*
+ * A file in memory that this process can open by `path` (of at least 32 bytes) as long as it lives: nobody can take it
+ * away between our writing and another's reading. 0, or -1 and why.
+ */
+int st_memory_file(const char *data, size_t size, char *path, size_t room, struct st_why *why);
+
 /* Adds a line in one write. 0, or -1 and why. */
 int st_file_append(int folder, const char *name, const char *data, size_t size, struct st_why *why);
 

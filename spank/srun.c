@@ -5,18 +5,19 @@
 #include "context.h"
 #include "launch.h"
 #include "options.h"
+#include "spool.h"
 
-/* Writes the host file and tells srun and its tasks. Slurm's binding stays as it is: the tasks change it. */
+/* Makes the host file, which srun reads soon, and tells srun and its tasks. Slurm's binding stays as it is: the tasks change it. */
 static int apply(struct st_launch *launch)
 {
-	char hosts_path[PATH_MAX + 16], plan_path[PATH_MAX + 16];
+	char hosts_path[32], plan_path[PATH_MAX + 16];
 	size_t size;
 	char *hosts = st_host_file(&launch->plan, &size);
 	int rc;
 
 	if (!hosts)
 		return st_why_set(&launch->why, "host file: no memory");
-	rc = st_launch_write(launch, ".hosts", hosts, size, hosts_path);
+	rc = st_memory_file(hosts, size, hosts_path, sizeof(hosts_path), &launch->why);
 	free(hosts);
 	if (rc < 0)
 		return -1;

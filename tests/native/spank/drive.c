@@ -331,6 +331,17 @@ int slurm_spank_init(spank_t spank, int argc, char **argv);
 int slurm_spank_task_init(spank_t spank, int argc, char **argv);
 int slurm_spank_exit(spank_t spank, int argc, char **argv);
 
+/* The lines of a file that only this process can open. */
+static void print_file(const char *path)
+{
+	size_t size;
+	char *data = read_file(path, &size);
+
+	for (char *line = strtok(data, "\n"); line; line = strtok(NULL, "\n"))
+		printf("host %s\n", line);
+	free(data);
+}
+
 static void print_binding(void)
 {
 	struct st_set cpus;
@@ -372,6 +383,8 @@ static int drive_plugin(const char *phase)
 		for (size_t i = 0; environ[i]; i++)
 			if (!strncmp(environ[i], "SLURM", 5))
 				printf("now %s\n", environ[i]);
+	if (!strcmp(phase, "init") && getenv("SLURM_HOSTFILE"))
+		print_file(getenv("SLURM_HOSTFILE"));
 	if (!strcmp(phase, "task_init"))
 		print_binding();
 	fake_print();

@@ -11,5 +11,14 @@ int main(void)
 		if (!strncmp(environ[i], "OMPI_", 5) || !strncmp(environ[i], "LD_PRELOAD", 10) ||
 		    !strncmp(environ[i], "SLURM_TOPO_JOB_LAUNCH", 21))
 			puts(environ[i]);
+	if (getenv("OMPI_MCA_rmaps_rank_file_path")) {
+		FILE *ranks = fopen(getenv("OMPI_MCA_rmaps_rank_file_path"), "r");
+		char line[256];
+
+		for (int i = 0; ranks && fgets(line, sizeof(line), ranks); i++)
+			printf("line %d=%s", i, line);
+		if (ranks)
+			fclose(ranks);
+	}
 	return 0;
 }
