@@ -47,7 +47,7 @@ def program(native: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[
         source, target = PROGRAMS / name, folder / (name + "-".join(options).replace("/", "_"))
         if not target.exists():
             compiler = compilers[source.suffix]
-            if not shutil.which(compiler):
+            if not shutil.which(compiler) or (compiler == "mpif90" and not shutil.which("gfortran")):
                 pytest.skip(f"{compiler} is not here")
             command = [
                 compiler,
