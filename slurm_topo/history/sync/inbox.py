@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, select
@@ -113,8 +113,14 @@ def known_files(connection: Connection, uid: int, reads: Iterable[ReadFile]) -> 
     return found
 
 
-def remember(connection: Connection, uid: int, reads: Mapping[ReadFile, str], now: int) -> None:
-    """A line for each file, with the reason why it is refused (empty: it is read)."""
+def remember(
+    connection: Connection,
+    uid: int,
+    reads: Mapping[ReadFile, str],
+    known: Collection[tuple[str, str]],
+    now: int,
+) -> None:
+    """A line for each file that is not known, with the reason why it is refused (empty: it is read)."""
     rows = {
         (path_of(uid, read.file)[:1024], read.digest): {
             "path": path_of(uid, read.file)[:1024],
@@ -131,7 +137,6 @@ def remember(connection: Connection, uid: int, reads: Mapping[ReadFile, str], no
         }
         for read, reason in reads.items()
     }
-    known = known_files(connection, uid, reads)
     new = [row for name, row in rows.items() if name not in known]
     if new:
         connection.execute(files.insert(), new)

@@ -153,7 +153,8 @@ def _reject(
     context: Context, spool: UserSpool, uid: int, reads: Sequence[ReadFile], reason: str, outcome: Outcome
 ) -> None:
     with transaction(context.history.engine) as connection:
-        inbox.remember(connection, uid, dict.fromkeys(reads, reason), context.now)
+        known = inbox.known_files(connection, uid, reads)
+        inbox.remember(connection, uid, dict.fromkeys(reads, reason), known, context.now)
     for read in reads:
         outcome.rejected.append(f"{inbox.path_of(uid, read.file)}: {reason}")
         _finish(spool, uid, read.file, True, outcome)
@@ -181,7 +182,7 @@ def _store(
     damaged, waiting = _store_traces(context, connection, row, new, outcome)
     reasons = dict([*wrong, *damaged])
     settled = {read: reasons.get(read, "") for read in new if read not in waiting}
-    inbox.remember(connection, uid, settled, context.now)
+    inbox.remember(connection, uid, settled, known, context.now)
     outcome.rejected += [f"{inbox.path_of(uid, read.file)}: {reason}" for read, reason in reasons.items()]
     _measure(context, connection, row["id"], outcome)
     again = {read for read in reads if status[read] == "rejected"}
