@@ -50,6 +50,14 @@ class SyncOptions:
     help="Wait for the accounting of jobs that have just ended.",
 )
 @click.option("--set-free", type=int, metavar="PROGRAM", help="Place a program again that was switched back.")
+@click.option(
+    "--from",
+    "saved",
+    type=click.Path(),
+    multiple=True,
+    metavar="FILE",
+    help="Take in saved accounting (sacct -P with header, sacct --json, SWF) and nothing else.",
+)
 @click.option("-q", "--quiet", is_flag=True, help="Print warnings only.")
 @click.pass_context
 def sync(
@@ -60,6 +68,7 @@ def sync(
     since: str | None,
     wait_s: float,
     set_free: int | None,
+    saved: tuple[str, ...],
     quiet: bool,
 ) -> None:
     """Read traces and accounting into the history, publish advice.
@@ -69,6 +78,13 @@ def sync(
     if once and watch_s is not None:
         raise click.UsageError("--once and --watch contradict each other; give one of them")
     settings = load_settings(config_file or (ctx.obj or {}).get("config_file"))
+    if saved:
+        from slurm_topo.history.sync.run import import_accounting
+
+        count = import_accounting(settings, saved)
+        if not quiet:
+            click.echo(f"{count} jobs from {len(saved)} files")
+        return
     options = SyncOptions(watch_s, parse_moment(since) if since else None, wait_s, set_free, quiet)
     run_sync(settings, options)
 

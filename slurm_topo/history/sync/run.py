@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from slurm_topo.history.sync.lock import only_one
 from slurm_topo.history.sync.spool import open_spool, spool_users
 from slurm_topo.machine import Cluster
 from slurm_topo.slurm.command import Runner, run_command
+from slurm_topo.slurm.recorded import read_accounting_file
 from slurm_topo.slurm.sacct import read_accounting
 
 # How far back the first sync looks, and how far each later one looks behind the last: slurmdbd may be late.
@@ -119,6 +120,33 @@ def sync_once(
         with transaction(history.engine) as connection:
             set_state(connection, "last_sync", str(now))
         return result
+
+
+def import_accounting(settings: Settings, paths: Sequence[str]) -> int:
+    """Take saved accounting into the history (:mod:`slurm_topo.slurm.recorded`), and nothing else.
+
+    Returns
+    -------
+    int
+        Number of jobs of which anything was new.
+
+    Raises
+    ------
+    InputError
+        A file is no accounting.
+    HistoryError
+        A sync is running, or the database cannot be used.
+    """
+    result = SyncResult()
+    with (
+        only_one(lock_file(settings)),
+        database_errors(settings.database),
+        open_history(settings.database, create=True) as history,
+    ):
+        for path in paths:
+            rows = read_accounting_file(path)
+            _store(history, accounting.group_rows(rows), result, lambda _: None)
+    return result.jobs
 
 
 def _cluster(settings: Settings, run: Runner, result: SyncResult) -> Cluster | None:

@@ -145,3 +145,20 @@ def test_running_jobs_are_not_waited_for(monkeypatch):
 
     monkeypatch.setattr(slurm, "run_command", fail)
     assert not command._ended([3])
+
+
+def test_saved_accounting_is_taken_in_once(site, tmp_path):
+    saved = tmp_path / "jobs.swf"
+    saved.write_text("; Computer: Seth\n1 1000000000 5 100 4 90 -1 4 200 -1 1 7 3 12 1 2 -1 -1\n")
+    done = call(site, tmp_path, "--from", str(saved))
+    assert (done.returncode, done.stdout, done.stderr) == (0, "1 jobs from 1 files\n", "")
+    assert call(site, tmp_path, "--from", str(saved)).stdout == "0 jobs from 1 files\n"
+    with site.history() as history:
+        (run,) = history.runs()
+        assert (run.cluster, run.job, run.elapsed_s, run.program) == ("Seth", 1, 100.0, None)
+
+
+def test_saved_rubbish_is_one_line(site, tmp_path):
+    done = call(site, tmp_path, "--from", str(tmp_path / "no"))
+    assert done.returncode == 4
+    assert done.stderr.count("\n") == 1
