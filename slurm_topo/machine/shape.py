@@ -53,20 +53,22 @@ class NodeClass:
     def os_cpus(self, abstract_cpus: Sequence[int]) -> list[int]:
         """OS indices of Slurm's abstract CPU numbers (``CPU_IDs`` of ``scontrol show job -d``).
 
-        Slurm counts socket by socket, core by core, thread by thread; hwloc's logical order is the same.
+        Slurm counts socket by socket, core by core, thread by thread of the hardware, also where its
+        ThreadsPerCore is less than that; hwloc's logical order of PUs is the same.
 
         Raises
         ------
         MachineError
             A number is outside the node.
         """
-        chosen = []
+        flat = [pu for pus in self.pus for pu in pus]
         for number in abstract_cpus:
-            core, thread = divmod(number, self.threads)
-            self._inside(core, f"CPU {number}")
-            if thread < len(self.pus[core]):
-                chosen.append(self.pus[core][thread])
-        return sorted(chosen)
+            if not 0 <= number < len(flat):
+                raise MachineError(
+                    f"CPU {number}: the node has {len(flat)}; capture it again with `slurm-topo "
+                    "machine capture`"
+                )
+        return sorted(flat[number] for number in abstract_cpus)
 
     def os_cpus_of_cores(self, abstract_cores: Sequence[int]) -> list[int]:
         """OS indices of all threads of Slurm's abstract cores (``S_JOB_ALLOC_CORES`` of SPANK).

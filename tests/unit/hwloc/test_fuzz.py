@@ -16,7 +16,7 @@ from slurm_topo.machine.describe import describe
 from slurm_topo.machine.local import node_class
 from slurm_topo.machine.table import node_table
 
-COUNT = int(os.environ.get("SLURM_TOPO_FUZZ", "120"))
+COUNT = int(os.environ.get("SLURM_TOPO_FUZZ", "80"))
 VALUES = (
     *("", "0", "-1", "99999999999999999999", "4294967295", "abc", "1 2 3", "2.0", "1-1", "0-0"),
     *("0x0", "0xffffffff", "0xf...f", "0x00000001", "0000:00:00.0", "0000:ff:1f.7"),

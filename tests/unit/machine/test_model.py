@@ -108,6 +108,8 @@ def test_abstract_cpus_of_slurm_are_mapped_by_logical_order(shared_data):
     shape = node_class(reader.load_xml(shared_data / "data/hwloc/from-fsroot__memorysidecaches.xml"))
     assert shape.os_cpus([0, 1, 2, 3]) == [0, 4, 40, 44]
     assert shape.os_cpus_of_cores([0, 20]) == [0, 1, 40, 41]
+    with pytest.raises(MachineError, match="CPU 80: the node has 80"):
+        shape.os_cpus([80])
     with pytest.raises(MachineError, match="core 40"):
         shape.os_cpus_of_cores([40])
 
@@ -158,3 +160,11 @@ def test_a_launch_without_xml_loads_neither_libhwloc_nor_networkx(tmp_path):
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
     assert done.stdout.split() == ["4", "False", "False"]
+
+
+def test_cores_with_different_numbers_of_threads_are_counted_thread_by_thread(shared_data):
+    name = "from-fsroot__20em64t-hybrid-1p6c2t+2ca4co1t"
+    shape = node_class(reader.load_xml(shared_data / "data" / "hwloc" / f"{name}.xml"))
+    assert shape.os_cpus(range(20)) == list(range(20))
+    assert shape.os_cpus([11, 12]) == [11, 12]
+    assert shape.os_cpus_of_cores([5, 6]) == [10, 11, 12]
