@@ -168,8 +168,9 @@ local function process(job_desc, submit_uid)
 end
 
 local function marked(job_desc, submit_uid, ...)
-  local result = ...
-  if result == slurm.SUCCESS then
+  -- As slurmctld reads it: what is no number is a success.
+  local code = tonumber((...))
+  if code == nil or code == slurm.SUCCESS then
     local ok, why = pcall(process, job_desc, submit_uid)
     if not ok then
       pcall(log, "job left alone: %s", tostring(why))

@@ -14,6 +14,21 @@ def test_rejection_by_the_site_is_returned_and_the_job_untouched(start):
     assert controller.written == []
 
 
+@pytest.mark.parametrize("result", ["", "nil", "'0'", "slurm.SUCCESS"])
+def test_everything_that_slurmctld_takes_for_a_success_is_marked(start, result):
+    controller = start(f"function slurm_job_submit(j, p, u) return {result} end {MODIFY}")
+    job = controller.job({})
+    controller.submit(job)
+    assert job.marks["ARM"] == "enforce"
+
+
+@pytest.mark.parametrize("result", ["slurm.ERROR", "'5'", "1"])
+def test_everything_else_is_a_rejection(start, result):
+    controller = start(f"function slurm_job_submit(j, p, u) return {result} end {MODIFY}")
+    controller.submit(controller.job({}))
+    assert controller.written == []
+
+
 def test_error_of_the_site_is_raised_as_before(start):
     controller = start(f"function slurm_job_submit(j, p, u) error('site broke') end {MODIFY}")
     with pytest.raises(Exception, match="site broke"):
