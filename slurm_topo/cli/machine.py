@@ -91,15 +91,21 @@ def import_(**options: Any) -> None:
 @machine.command()
 @click.option("-o", "--output", default="", metavar="OUT", help="Write there instead of to standard output.")
 @click.option(
-    "--compare", default="", metavar="XML", help="Say what changed since this capture; exit 1 if anything."
+    "--compare",
+    default="",
+    metavar="XML|CLUSTER",
+    help="Say what changed since then; exit with 1 if anything.",
+)
+@click.option(
+    "--node", default="", metavar="NAME", help="Name of this node in CLUSTER [default: its host name]."
 )
 @click.pass_context
-def capture(ctx: click.Context, output: str, compare: str) -> None:
+def capture(ctx: click.Context, output: str, compare: str, node: str) -> None:
     """Write this machine as hwloc XML, devices included; beside it what the GPU driver says of its links."""
     from slurm_topo.cli.machine_capture import capture_machine, compare_machine
 
     if compare:
-        ctx.exit(compare_machine(compare))
+        ctx.exit(compare_machine(compare, node))
     capture_machine(output)
 
 

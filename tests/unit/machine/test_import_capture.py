@@ -13,7 +13,7 @@ from slurm_topo.cli import machine_capture
 from slurm_topo.cli.machine import machine
 from slurm_topo.errors import MachineError
 from slurm_topo.hwloc import reader
-from slurm_topo.machine import NodeShape, build_cluster, read_cluster
+from slurm_topo.machine import NodeShape, build_cluster, read_cluster, write_cluster
 from slurm_topo.machine.hardware import differences, hardware_digest
 from slurm_topo.machine.importing import kind_of_text, read_text
 
@@ -143,6 +143,28 @@ def test_capture_writes_xml_that_is_this_machine(tmp_path):
     assert run("capture").stdout.startswith("<?xml")
     with pytest.raises(MachineError, match="cannot be written"):
         run("capture", "-o", tmp_path / "none" / "x.xml")
+
+
+def test_this_node_is_compared_with_its_class_in_a_cluster(tmp_path):
+    (xml,) = files(tmp_path, **{"n1.xml": reader.export_this_machine()})
+    pus = len(reader.load_this_machine().of_kind("PU"))
+    shapes = [NodeShape("n1", hwloc=str(xml)), NodeShape("n2", 1, pus, 1), NodeShape("n3", 3, pus, 7)]
+    path = tmp_path / "cluster.json"
+    write_cluster(build_cluster(shapes), path)
+
+    def compare(node):
+        return run("capture", "--compare", path, "--node", node)
+
+    assert [compare(n).exit_code for n in ("n1", "n2", "n3")] == [0, 0, 1]
+    assert f"n3: {21 * pus} CPUs in the description, {pus} here" in compare("n3").stdout
+    xml.unlink()
+    assert compare("n1").exit_code == 0, "by the digest of the hardware"
+    document = json.loads(path.read_text())
+    document["classes"]["class1"]["hardware"] = "0" * 16
+    path.write_text(json.dumps(document))
+    assert "not that of its class" in compare("n1").stdout
+    with pytest.raises(MachineError, match="node n9: not in"):
+        compare("n9")
 
 
 def test_capture_keeps_what_drivers_say_beside_the_xml(tmp_path, monkeypatch):
