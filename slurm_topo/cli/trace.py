@@ -47,9 +47,14 @@ def trace() -> None:
     metavar="FILE",
     help="Trace to write; with the suffix .npz or .mtx the graph is written instead.",
 )
+@click.option(
+    "--measured",
+    is_flag=True,
+    help="Let Open MPI's monitoring tell the messages of collectives, instead of modelling them.",
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
-def run(ctx: click.Context, output: str, command: tuple[str, ...]) -> None:
+def run(ctx: click.Context, output: str, measured: bool, command: tuple[str, ...]) -> None:
     """Run COMMAND (such as: mpirun -n 8 ./app) and write who sent how much to whom.
 
     The exit code is COMMAND's. Where COMMAND succeeded and no rank was traced, it is 11.
@@ -62,7 +67,7 @@ def run(ctx: click.Context, output: str, command: tuple[str, ...]) -> None:
     _check_writable(target)
     written = target if _kind(target) == "trace" else target.with_name(f".{target.name}.trace")
     try:
-        launch = run_traced(command, written, settings)
+        launch = run_traced(command, written, settings, measure=measured)
         _tell(launch.ranks, launch.reason, output)
         if launch.ranks and written != target:
             _export(_load([str(written)]), target)

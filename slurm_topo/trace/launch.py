@@ -20,6 +20,8 @@ from slurm_topo.errors import LaunchError
 from slurm_topo.trace.library import COLLECT, find_library
 
 COUNTERS = "SLURM_TOPO_JOB_COUNTERS"
+# Open MPI's monitoring component reports every message to the tracer, which then models no collective.
+MEASURE = {"SLURM_TOPO_JOB_MEASURE": "1", "OMPI_MCA_pml_monitoring_enable": "1"}
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,12 @@ def traced_environment(environ: Mapping[str, str], preload: Path, counters: Path
     return {**environ, "LD_PRELOAD": ":".join([*libraries, str(preload)]), COUNTERS: str(counters)}
 
 
-def run_traced(command: Sequence[str], output: str | os.PathLike[str], settings: Settings) -> Launch:
+def run_traced(
+    command: Sequence[str], output: str | os.PathLike[str], settings: Settings, measure: bool = False
+) -> Launch:
     """Run a launch such as ``mpirun -n 8 ./app`` with the tracer and write its trace.
+
+    With ``measure`` the MPI library is asked for the messages of its collectives, where it can tell.
 
     Raises
     ------
@@ -59,7 +65,8 @@ def run_traced(command: Sequence[str], output: str | os.PathLike[str], settings:
     counters = _counters_directory(settings)
     try:
         started = time.time_ns()
-        code = _run(command, traced_environment(os.environ, preload, counters))
+        environment = traced_environment(os.environ, preload, counters)
+        code = _run(command, {**environment, **(MEASURE if measure else {})})
         ranks, reason = _collect(collect, counters, Path(output), started)
     finally:
         shutil.rmtree(counters, ignore_errors=True)

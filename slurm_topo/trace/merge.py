@@ -56,6 +56,7 @@ def _graph(size: int, ranks: Sequence[RankTrace], meta: Mapping[str, Any]) -> Co
     sent = np.concatenate([r.sent for r in ranks])
     rank = np.repeat(np.array([r.rank for r in ranks], np.int32), [r.sent.size for r in ranks])
     peer = sent["peer"].astype(np.int32)
+    measured = np.repeat([r.measured for r in ranks], [r.sent.size for r in ranks])
     out_bytes = _sum(sent, "p2p_bytes", "coll_bytes", "out_bytes")
     out_messages = _sum(sent, "p2p_messages", "coll_messages", "out_messages")
     got = sent["in_messages"] > 0
@@ -67,7 +68,7 @@ def _graph(size: int, ranks: Sequence[RankTrace], meta: Mapping[str, Any]) -> Co
         target,
         np.concatenate([out_bytes, _sum(sent[got], "in_bytes")]),
         np.concatenate([out_messages, _sum(sent[got], "in_messages")]),
-        np.concatenate([_sum(sent, "coll_bytes"), np.zeros(int(got.sum()))]),
+        np.concatenate([np.where(measured, 0.0, _sum(sent, "coll_bytes")), np.zeros(int(got.sum()))]),
         meta,
     )
 
@@ -109,6 +110,7 @@ def _meta(size: int, ranks: Sequence[RankTrace], traces: Sequence[Trace], others
         "phase_seconds": width,
         "phase_bytes": [float(p.nbytes.sum()) for p in phases],
         "phase_change": phase_change(phases),
+        "measured": all(r.measured for r in ranks),
         "collectives": max(r.collectives for r in ranks),
         "messages_of_size": np.sum([r.messages_of_size for r in ranks], axis=0).tolist(),
         "foreign_bytes": sum(r.foreign_bytes for r in ranks),

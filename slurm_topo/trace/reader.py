@@ -18,7 +18,7 @@ RANK_MAGIC = b"STCOUNT\n"
 VERSION = 1
 BINS = 48
 EPOCHS = 6
-FLAG_SPAWNED, FLAG_OFF = 1, 2
+FLAG_SPAWNED, FLAG_OFF, FLAG_MEASURED = 1, 2, 4
 
 _HEAD = np.dtype(
     [
@@ -113,8 +113,9 @@ class RankTrace:
         Where and what ran; ``script`` is the first argument that is no option (what an interpreter runs).
     cpus : tuple of int
         OS numbers of the CPUs that the rank could run on when MPI_Init ended.
-    spawned, finalized : bool
-        Started by MPI_Comm_spawn; came to the end of MPI_Finalize.
+    spawned, finalized, measured : bool
+        Started by MPI_Comm_spawn; came to the end of MPI_Finalize; collectives as the library itself reported
+        them, not modelled.
     start_s, end_s : float
         MPI_Init and MPI_Finalize, seconds since the epoch; ``end_s`` is 0 where the program was ended before.
     wait_p2p_s, wait_coll_s : float
@@ -126,8 +127,8 @@ class RankTrace:
     reason : str
         Why counting stopped early; empty where it did not.
     sent : structured array, shape (partners,)
-        ``peer`` and messages and bytes by kind: ``p2p_``, ``coll_`` (modelled), ``out_`` (one-sided, to the
-        peer), ``in_`` (one-sided, from the peer); ``epoch_bytes`` by phase.
+        ``peer`` and messages and bytes by kind: ``p2p_``, ``coll_`` (modelled, unless ``measured``), ``out_``
+        (one-sided, to the peer), ``in_`` (one-sided, from the peer); ``epoch_bytes`` by phase.
     """
 
     rank: int
@@ -142,6 +143,7 @@ class RankTrace:
     thread_level: int
     spawned: bool
     finalized: bool
+    measured: bool
     start_s: float
     end_s: float
     wait_p2p_s: float
@@ -285,6 +287,8 @@ def _record(file: Path, data: bytes, offset: int) -> tuple[RankTrace, int]:
 
 def _rank_trace(head: np.void, sent: NDArray[Any]) -> RankTrace:
     tick = _seconds_per_tick(head)
+    if head["flags"] & FLAG_MEASURED:
+        sent = _without_point_to_point(sent)
     return RankTrace(
         rank=int(head["rank"]),
         size=int(head["size"]),
@@ -298,6 +302,7 @@ def _rank_trace(head: np.void, sent: NDArray[Any]) -> RankTrace:
         thread_level=int(head["thread_level"]),
         spawned=bool(head["flags"] & FLAG_SPAWNED),
         finalized=int(head["state"]) == 2,
+        measured=bool(head["flags"] & FLAG_MEASURED),
         start_s=int(head["start_ns"]) / 1e9,
         end_s=int(head["end_ns"]) / 1e9,
         wait_p2p_s=int(head["wait_p2p_ticks"]) * tick,
@@ -309,6 +314,15 @@ def _rank_trace(head: np.void, sent: NDArray[Any]) -> RankTrace:
         reason=_text(head["reason"]),
         sent=sent,
     )
+
+
+def _without_point_to_point(sent: NDArray[Any]) -> NDArray[Any]:
+    """The library reports all messages: those of collectives are what is left of them."""
+    left = sent.copy()
+    for what in ("messages", "bytes"):
+        both, own = sent[f"coll_{what}"], sent[f"p2p_{what}"]
+        left[f"coll_{what}"] = np.where(both > own, both - own, 0)
+    return left
 
 
 def _seconds_per_tick(head: np.void) -> float:

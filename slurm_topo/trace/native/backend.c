@@ -151,6 +151,17 @@ static void describe(void)
         st_head->flags |= ST_FLAG_SPAWNED;
 }
 
+bool st_measuring;
+
+/* Asked for, and the library has the component that can tell. */
+static void begin_measuring(void)
+{
+    if (!getenv(ST_ENV_MEASURE) || !find_symbol("mca_common_monitoring_record_pml"))
+        return;
+    st_measuring = true;
+    st_head->flags |= ST_FLAG_MEASURED;
+}
+
 static void begin(void)
 {
     const char *dir = getenv(ST_ENV_DIR);
@@ -166,6 +177,7 @@ static void begin(void)
         st_counters_off("the MPI library refused an attribute key");
         return;
     }
+    begin_measuring();
     st_head->start_ns = st_head->ns_start = st_now();
     st_head->ticks_start = ticks();
     read_clocks();
@@ -189,6 +201,13 @@ static void after_finalize(bool counted)
         return;
     st_head->end_ns = st_now();
     st_head->state = ST_STATE_FINALIZED;
+}
+
+static void w_mca_common_monitoring_record_pml(int world_rank, size_t bytes, int tag)
+{
+    ((void (*)(int, size_t, int))st_real[ST_I_mca_common_monitoring_record_pml])(world_rank, bytes, tag);
+    if (st_on && st_measuring)
+        st_count(ST_COLL, world_rank, 1, bytes);
 }
 
 static int w_MPI_Init(int *argc, char ***argv)

@@ -85,6 +85,9 @@ const struct st_algorithms *st_algorithms_of(bool nonblocking, bool inter);
 
 uint64_t st_type_size(MPI_Datatype type);
 
+/* The library itself reports its messages: collectives are not modelled. */
+extern bool st_measuring;
+
 enum st_mode { ST_BLOCKING, ST_NONBLOCKING, ST_PERSISTENT };
 
 /* Time spent waiting. */

@@ -247,7 +247,9 @@ void st_count(enum st_kind kind, int peer, uint64_t messages, uint64_t bytes)
     pair = &slot->p2p_messages + 2 * (int)kind;
     add(pair, messages);
     add(pair + 1, bytes);
-    add(&slot->epoch_bytes[counters.epoch], bytes);
+    /* Where the library reports all messages, those of the program come a second time. */
+    if (kind != ST_P2P || !(st_head->flags & ST_FLAG_MEASURED))
+        add(&slot->epoch_bytes[counters.epoch], bytes);
     if (kind == ST_P2P && messages)
         add(&st_head->bins[bin_of(bytes / messages)], messages);
 }

@@ -104,6 +104,19 @@ static void *find(const char *name)
     return NULL;
 }
 
+/* For the ABI library, which asks again after MPI_Init: the MPI library loads parts of its own in it. */
+static void *find_by_now(const char *name)
+{
+    void *symbol = find(name);
+
+    if (!symbol) {
+        library_count = 0;
+        find_libraries();
+        symbol = find(name);
+    }
+    return symbol;
+}
+
 /* Libraries without a profiling name of the function (MPICH's Fortran 2008) have it under its own. */
 static void *find_real(unsigned long number)
 {
@@ -156,7 +169,7 @@ static void start(void)
     for (int i = 0; i < SYMBOLS; i++)
         real_symbols[i] = find_real((unsigned long)i);
     if (getenv(ST_ENV_DIR) && (backend = open_backend()))
-        wrappers = backend->open(real_symbols, find);
+        wrappers = backend->open(real_symbols, find_by_now);
     for (int i = 0; i < SYMBOLS; i++)
         if (real_symbols[i])
             __atomic_store_n(&st_targets[i], target_of((unsigned long)i), __ATOMIC_RELEASE);

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Finds a symbol among the MPI libraries that the program has really loaded; NULL where there is none. */
+/* Finds a symbol among the MPI libraries that the program has really loaded by now; NULL where there is none. */
 typedef void *(*st_find_fn)(const char *name);
 
 /* Exported by every ABI library as `st_backend`. */

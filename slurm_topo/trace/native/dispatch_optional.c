@@ -94,7 +94,7 @@ static bool in_hash(const struct tables *t, const char *name)
 bool st_is_mpi_library(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    return strcasestr(name, "mpi") && !strstr(name, "slurm_topo");
+    return (strcasestr(name, "mpi") || strstr(name, "mca_common_monitoring")) && !strstr(name, "slurm_topo");
 }
 
 static int look_into(struct dl_phdr_info *info, size_t size, void *name)

@@ -10,7 +10,7 @@ bool st_is_loaded(const char *name);
 /* Called by the resolvers in dispatch_stubs.S: the stub, or NULL where there is nothing behind it. */
 void *st_choose(unsigned long number, void *stub);
 
-/* Is this the file of an MPI library? */
+/* Is this the file of an MPI library, or of one of its parts that is asked? */
 bool st_is_mpi_library(const char *path);
 
 #endif

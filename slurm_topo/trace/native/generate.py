@@ -22,6 +22,8 @@ HANDLES = {
     "MPI_Info": "info",
     "MPI_Request": "request",
 }
+# Open MPI's monitoring component reports each message to this function of its own library.
+MONITORING = "mca_common_monitoring_record_pml"
 # Hooks that read arrays of handles have a Fortran form of their own, which takes the integers.
 FORTRAN_HOOKS = ("st_start", "st_request_free", "st_alltoallw", "st_neighbor_alltoallw")
 
@@ -207,6 +209,7 @@ def symbols(functions: list[Function]) -> list[tuple[str, str, str]]:
             for suffix in ("_", "_f08_"):
                 low = f"{name.lower()}{suffix}"
                 rows.append((f"mpi_{low}", f"pmpi_{low}", fortran_wrapper(function, f"mpi_{low}")))
+    rows.append((MONITORING, MONITORING, ""))
     for low in ("init", "init_thread", "finalize"):
         rows += [(f"mpi_{low}{s}", f"pmpi_{low}{s}", "") for s in ("_", "_f08_")]
     return rows
@@ -216,7 +219,7 @@ def is_optional(exported: str, new: set[str]) -> bool:
     """Whether some MPI library lacks the symbol: programs may ask for it and do without."""
     name = exported.lower().removeprefix("mpix_").removeprefix("mpi_")
     base = name.removesuffix("_").removesuffix("_f08")
-    return exported.startswith("MPIX_") or exported.endswith("_c") or base in new
+    return exported == MONITORING or exported.startswith("MPIX_") or exported.endswith("_c") or base in new
 
 
 def main(out: Path) -> None:

@@ -13,6 +13,8 @@ struct call {
 
 static void count(struct call *call, int world, uint64_t bytes, uint64_t messages)
 {
+    if (st_measuring)
+        return;
     if (!call->record)
         st_count(ST_COLL, world, messages, bytes);
     else if (st_record_add(call->record, world, messages, bytes) != 0)

@@ -19,7 +19,7 @@ static void send(struct neighbours *n, int i, uint64_t bytes)
 {
     int to = n->peers->neighbour[i];
 
-    if (to < 0) /* beyond the edge of a grid */
+    if (to < 0 || st_measuring) /* beyond the edge of a grid */
         return;
     to = st_world_rank(n->peers, to);
     if (!n->record)

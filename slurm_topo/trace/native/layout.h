@@ -12,6 +12,7 @@
 #define ST_COUNTERS_SUFFIX ".counters"
 #define ST_REASON_SUFFIX ".off"
 #define ST_ENV_DIR "SLURM_TOPO_JOB_COUNTERS"
+#define ST_ENV_MEASURE "SLURM_TOPO_JOB_MEASURE"
 
 enum st_state { ST_STATE_NEW = 0, ST_STATE_RUNNING = 1, ST_STATE_FINALIZED = 2 };
 
@@ -62,6 +63,7 @@ struct st_trace_header {
 /* Set in the flags of a header. */
 #define ST_FLAG_SPAWNED 1u
 #define ST_FLAG_OFF 2u
+#define ST_FLAG_MEASURED 4u /* the collective fields hold all messages that the library reported */
 
 _Static_assert(sizeof(struct st_slot) == 128, "slots are 128 bytes");
 _Static_assert(sizeof(struct st_header) == 2048, "rank headers are 2048 bytes");

@@ -69,4 +69,5 @@ def test_only_names_of_mpi_are_exported(built: Built) -> None:
     done = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True)
     names = [line.split()[-1] for line in done.stdout.splitlines()]
     assert names
-    assert all(n.startswith(("MPI_", "MPIX_", "mpi_")) for n in names)
+    asked = "mca_common_monitoring_record_pml"  # Open MPI's own, handed on to it
+    assert all(n.startswith(("MPI_", "MPIX_", "mpi_")) or n == asked for n in names)
