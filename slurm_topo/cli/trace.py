@@ -14,6 +14,7 @@ from slurm_topo.errors import GraphError, InputError, LaunchError
 
 if TYPE_CHECKING:
     from slurm_topo.model import CommGraph
+    from slurm_topo.trace.structure import Structure
 
 FORMAT = "slurm-topo-communication"
 VERSION = 1
@@ -210,6 +211,7 @@ def _as_json(graph: CommGraph) -> dict[str, Any]:
         "bytes": float(graph.nbytes.sum()),
         "messages": float(graph.messages.sum()),
         "modelled_bytes": float(graph.modelled.sum()),
+        "structure": _structure(graph),
         "meta": dict(graph.meta),
         "pairs": {
             "source": graph.source.tolist(),
@@ -221,14 +223,32 @@ def _as_json(graph: CommGraph) -> dict[str, Any]:
     }
 
 
-def _as_table(graph: CommGraph, pairs: int) -> Iterator[str]:
+def _recognised(graph: CommGraph) -> Structure | None:
     from slurm_topo.trace.structure import recognise
+
+    return recognise(graph) if graph.source.size <= MOST_PAIRS_TO_RECOGNISE else None
+
+
+def _structure(graph: CommGraph) -> dict[str, Any] | None:
+    found = _recognised(graph)
+    if found is None:
+        return None
+    return {
+        "kind": found.kind,
+        "dims": list(found.dims),
+        "periodic": list(found.periodic),
+        "directions": [{"offset": list(d.offset), "bytes": d.nbytes} for d in found.directions],
+        "confidence": found.confidence,
+    }
+
+
+def _as_table(graph: CommGraph, pairs: int) -> Iterator[str]:
     from slurm_topo.units import format_size
 
     total, messages = float(graph.nbytes.sum()), float(graph.messages.sum())
     yield from _origin(graph)
     yield f"ranks        {graph.ranks}"
-    structure = recognise(graph) if graph.source.size <= MOST_PAIRS_TO_RECOGNISE else None
+    structure = _recognised(graph)
     if structure:
         yield f"structure    {structure.describe()}"
     yield f"pairs        {graph.source.size}"

@@ -181,6 +181,9 @@ def test_scale_predicts_or_says_that_it_cannot(
     assert (graph.ranks, graph.source.size, graph.nbytes.sum()) == (12, 24, 1200)
     assert run("show", str(ring)) == 0
     assert "structure    grid of 8 closed" in capsys.readouterr().out
+    assert run("show", str(ring), "--format", "json") == 0
+    structure = json.loads(capsys.readouterr().out)["structure"]
+    assert (structure["kind"], structure["dims"], structure["periodic"]) == ("grid", [8], [True])
     star = make_trace([make_record(0, 8, {r: (1, r) for r in range(1, 8)})], name="star.trace")
     assert run("scale", str(star), "-n", "12", "-o", str(tmp_path / "s.npz")) == 5
     assert "no regular structure" in capsys.readouterr().err
