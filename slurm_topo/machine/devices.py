@@ -90,6 +90,11 @@ class Device:
     infos: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def card(self) -> str:
+        """PCI address without the function: functions of one card share it."""
+        return self.address.rpartition(".")[0]
+
+    @property
     def label(self) -> str:
         """``gpu0``, ``nic2``: unique in the node."""
         return f"{self.kind}{self.index}"

@@ -60,17 +60,19 @@ def encode(topology: Topology, links: LinkMatrix | None = None) -> dict[str, Any
 
 
 def _switches(devices: Sequence[Device], roots: dict[str, int]) -> list[dict[str, Any]]:
-    below: dict[tuple[str, ...], list[str]] = {}
+    below: dict[tuple[str, ...], list[Device]] = {}
     for device in devices:
         for depth in range(2, len(device.bridges) + 1):
-            below.setdefault(device.bridges[:depth], []).append(device.label)
-    return [
-        {"bridge": path[-1], "root_complex_id": roots[path[0]], "devices": labels}
-        for path, labels in sorted(below.items())
-        # A chain of bridges with the same devices is one switch: its innermost bridge.
-        if len(labels) > 1
-        and not any(len(p) > len(path) and p[: len(path)] == path and below[p] == labels for p in below)
-    ]
+            below.setdefault(device.bridges[:depth], []).append(device)
+    found = []
+    for path, members in sorted(below.items()):
+        # A chain of bridges with the same devices is one switch, its innermost bridge; a card of several
+        # functions is none.
+        chained = any(len(p) > len(path) and p[: len(path)] == path and below[p] == members for p in below)
+        if len({m.card for m in members}) > 1 and not chained:
+            labels = [m.label for m in members]
+            found.append({"bridge": path[-1], "root_complex_id": roots[path[0]], "devices": labels})
+    return found
 
 
 def _record(index: int, device: Device, affinity: Affinity, roots: dict[str, int]) -> dict[str, Any]:

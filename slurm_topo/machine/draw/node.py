@@ -236,7 +236,8 @@ def _draw_branch(
         ):
             level += 1
         canvas.box("root", x + 8, y, right - x - 8, 16, f"PCIe bridge {key}")
-        canvas.text(x + 14, y + 12, fitted(f"PCIe switch {key}", 10, right - x - 20), 10)
+        word = "port" if len({m.card for m in members}) == 1 else "switch"
+        canvas.text(x + 14, y + 12, fitted(f"PCIe {word} {key}", 10, right - x - 20), 10)
         y = _draw_branch(canvas, members, level + 1, x + 22, y + 20, right)
     canvas.line(x, stem, x, last)
     return y

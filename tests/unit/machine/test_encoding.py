@@ -75,6 +75,7 @@ def test_switches_list_gpus_nics_and_drives_that_share_them(shared_data):
     groups = {tuple(s["devices"]) for s in encoded["pcie_switches"]}
     assert ("gpu0", "nic2", "nic3", "nvme0") in groups
     assert ("gpu1", "nic4") in groups
+    assert ("nic0", "nic1") not in groups, "two functions of one card are no switch"
     assert all(s["root_complex_id"] >= 0 and s["bridge"] for s in encoded["pcie_switches"])
 
 
