@@ -12,13 +12,14 @@ struct entry {
 };
 
 /*
- * The table of srun 22.05 as it hands it to getopt_long, with the options of later releases whose meaning is
- * known. getopt's rules (bundles, prefixes, the end at the first other argument) are followed below.
+ * What srun 22.05, 24.11 and 26.05 hand to getopt_long; `pty` takes no value in the first. getopt's rules (bundles, prefixes, the end at the first other argument) are followed below.
  */
 static const struct entry table[] = {
 	{ "accel-bind", 0, NEED, ST_USER },
 	{ "account", 'A', NEED, ST_NOTHING },
 	{ "acctg-freq", 0, NEED, ST_NOTHING },
+	{ "async", 0, NO, ST_SHAPE },
+	{ "autocomplete", 0, NEED, ST_INFO },
 	{ "bb", 0, NEED, ST_NOTHING },
 	{ "bbf", 0, NEED, ST_NOTHING },
 	{ "bcast", 0, MAY, ST_NOTHING },
@@ -34,6 +35,7 @@ static const struct entry table[] = {
 	{ "constraint", 'C', NEED, ST_SHAPE },
 	{ "container", 0, NEED, ST_SHAPE },
 	{ "container-id", 0, NEED, ST_SHAPE },
+	{ "container-type", 0, NEED, ST_SHAPE },
 	{ "context", 0, NEED, ST_NOTHING },
 	{ "contiguous", 0, NO, ST_NOTHING },
 	{ "core-spec", 'S', NEED, ST_USER },
@@ -55,7 +57,7 @@ static const struct entry table[] = {
 	{ "exclude", 'x', NEED, ST_USER },
 	{ "exclusive", 0, MAY, ST_EXACT },
 	{ "export", 0, NEED, ST_NOTHING },
-	{ "external-launcher", 0, NO, ST_SHAPE },
+	{ "external-launcher", 0, MAY, ST_SHAPE },
 	{ "extra", 0, NEED, ST_NOTHING },
 	{ "extra-node-info", 'B', NEED, ST_USER },
 	{ "gid", 0, NEED, ST_SHAPE },
@@ -71,6 +73,7 @@ static const struct entry table[] = {
 	{ "het-group", 0, NEED, ST_SHAPE },
 	{ "hint", 0, NEED, ST_HINT },
 	{ "hold", 'H', NO, ST_NOTHING },
+	{ "ignore-signals", 0, NEED, ST_NOTHING },
 	{ "immediate", 'I', MAY, ST_NOTHING },
 	{ "input", 'i', NEED, ST_NOTHING },
 	{ "interactive", 0, NO, ST_SHAPE },
@@ -86,6 +89,7 @@ static const struct entry table[] = {
 	{ "mem-bind", 0, NEED, ST_USER },
 	{ "mem-per-cpu", 0, NEED, ST_NOTHING },
 	{ "mem-per-gpu", 0, NEED, ST_SHAPE },
+	{ "mem-update", 0, NEED, ST_SHAPE },
 	{ "mincpus", 0, NEED, ST_NOTHING },
 	{ "mpi", 0, NEED, ST_NOTHING },
 	{ "msg-timeout", 0, NEED, ST_NOTHING },
@@ -110,6 +114,7 @@ static const struct entry table[] = {
 	{ "overlap", 0, MAY, ST_NOTHING },
 	{ "oversubscribe", 's', NO, ST_NOTHING },
 	{ "pack-group", 0, NEED, ST_SHAPE },
+	{ "parsable", 0, NO, ST_SHAPE },
 	{ "partition", 'p', NEED, ST_NOTHING },
 	{ "power", 0, NEED, ST_NOTHING },
 	{ "prefer", 0, NEED, ST_NOTHING },
@@ -118,13 +123,14 @@ static const struct entry table[] = {
 	{ "profile", 0, NEED, ST_NOTHING },
 	{ "prolog", 0, NEED, ST_NOTHING },
 	{ "propagate", 0, MAY, ST_NOTHING },
-	{ "pty", 0, NO, ST_NOTHING },
+	{ "pty", 0, MAY, ST_NOTHING },
 	{ "qos", 'q', NEED, ST_NOTHING },
 	{ "quiet", 'Q', NO, ST_QUIET },
 	{ "quit-on-interrupt", 0, NO, ST_NOTHING },
 	{ "reboot", 0, NO, ST_NOTHING },
 	{ "relative", 'r', NEED, ST_USER },
 	{ "reservation", 0, NEED, ST_NOTHING },
+	{ "resources", 0, NEED, ST_SHAPE },
 	{ "resv-ports", 0, MAY, ST_NOTHING },
 	{ "segment", 0, NEED, ST_NOTHING },
 	{ "send-libs", 0, MAY, ST_NOTHING },
