@@ -20,6 +20,8 @@ from slurm_topo.errors import LaunchError
 from slurm_topo.trace.library import COLLECT, find_library
 
 COUNTERS = "SLURM_TOPO_JOB_COUNTERS"
+# A program built with the address sanitizer ends at once when another library is loaded before its runtime.
+LINK_ORDER = "verify_asan_link_order"
 # Open MPI's monitoring component reports every message to the tracer, which then models no collective.
 MEASURE = {"SLURM_TOPO_JOB_MEASURE": "1", "OMPI_MCA_pml_monitoring_enable": "1"}
 
@@ -46,7 +48,15 @@ class Launch:
 def traced_environment(environ: Mapping[str, str], preload: Path, counters: Path | str) -> dict[str, str]:
     """The environment of a traced launch; what the user preloads stays in front."""
     libraries = [p for p in environ.get("LD_PRELOAD", "").replace(":", " ").split() if p != str(preload)]
-    return {**environ, "LD_PRELOAD": ":".join([*libraries, str(preload)]), COUNTERS: str(counters)}
+    sanitizer = [o for o in environ.get("ASAN_OPTIONS", "").split(":") if o]
+    if not any(o.startswith(LINK_ORDER) for o in sanitizer):
+        sanitizer.append(f"{LINK_ORDER}=0")
+    return {
+        **environ,
+        "LD_PRELOAD": ":".join([*libraries, str(preload)]),
+        "ASAN_OPTIONS": ":".join(sanitizer),
+        COUNTERS: str(counters),
+    }
 
 
 def run_traced(

@@ -68,7 +68,7 @@ def test_a_script_before_the_program_is_untouched(
 def test_programs_without_mpi_are_untouched(run: Callable[..., Any], counters: Path, tmp_path: Path) -> None:
     source = tmp_path / "hello.c"
     source.write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 4; }\n')
-    for options in ([], ["-static"], ["-static-pie"]):
+    for options in ([], ["-static"], ["-static-pie"], ["-fsanitize=address"]):
         binary = tmp_path / "hello"
         subprocess.run(["gcc", str(source), "-o", str(binary), *options], check=True)
         done = run([str(binary)])
