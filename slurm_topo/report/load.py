@@ -14,8 +14,9 @@ from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, case, fu
 from slurm_topo.history.schema import decisions, jobs, programs, steps, traffic
 from slurm_topo.report.runs import Labels, Program, Records, Runs, Traffic, no_traffic, runs_of
 
-_ROWS = 20_000
-# The unit separator of ASCII; where a text holds one it is read as a blank.
+# Rows that are made to arrays at once: few enough to stay in the cache of the processor.
+_ROWS = 500
+# The unit separator of ASCII. Only the reason, which comes last, may hold one: users write it.
 _BETWEEN = "\x1f"
 _VARIABLES = 500
 # Newest runs of each side and program whose steps and decisions are read, at most this many in all.
@@ -97,7 +98,7 @@ def _programs(connection: Connection) -> Iterator[Program]:
         yield Program(number, name, user, account, ranks or 0, graph or "", back)
 
 
-_TEXTS = ("user", "account", "partition", "arm", "decision", "reason", "state")
+_TEXTS = ("user", "account", "partition", "state", "arm", "decision", "reason")
 _NUMBERS = (
     "row",
     "job",
@@ -117,10 +118,10 @@ _NUMBERS = (
 
 def _statement(wanted: Filter) -> Select[Any]:
     j = jobs.c
-    texts = (j.user_name, j.account, j.partition_name, j.arm, *_decided(), j.state)
-    joined: ColumnElement[str] = func.replace(texts[0], _BETWEEN, " ")
-    for column in texts[1:]:
-        joined = joined + _BETWEEN + func.replace(column, _BETWEEN, " ")
+    decision, reason = _decided()
+    joined: ColumnElement[str] = j.user_name
+    for column in (j.account, j.partition_name, j.state, j.arm, decision, reason):
+        joined = joined + _BETWEEN + column
     statement = select(
         joined,
         j.id,
@@ -219,9 +220,10 @@ def _row_chunks(connection: Connection, statement: Select[Any]) -> Iterator[Sequ
 
 def _labels(seen: Mapping[str, int], codes: NDArray[np.int32]) -> Iterator[tuple[str, Labels]]:
     """The joined text columns, apart again."""
-    parts = list(zip(*(text.split(_BETWEEN) for text in seen), strict=True)) or [()] * len(_TEXTS)
+    apart = (text.split(_BETWEEN, len(_TEXTS) - 1) for text in seen)
+    parts = list(zip(*apart, strict=True)) or [()] * len(_TEXTS)
     for name, part in zip(_TEXTS, parts, strict=True):
-        column = Labels.of(part)
+        column = Labels.of(text.replace(_BETWEEN, " ") for text in part)
         yield name, Labels(column.codes[codes], column.names)
 
 

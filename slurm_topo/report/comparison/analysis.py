@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_topo.model import Floats
 from slurm_topo.report.comparison.baseline import Baseline, covariates, fit
 from slurm_topo.report.comparison.conditional import conditional_effect
 from slurm_topo.report.comparison.effect import (
     NO_EFFECT,
+    Draws,
     Effect,
     Pairs,
     make_pairs,
@@ -55,6 +55,8 @@ class Analysis:
         Node-hours that the runs after would have taken more.
     avoided_hours : float64 array, shape (m,)
         The same for each run after.
+    draws : uint8 array, shape (repetitions, g)
+        The resamples, so that all intervals rest on the same ones.
     """
 
     method: Method
@@ -68,6 +70,7 @@ class Analysis:
     because: str
     avoided: Value
     avoided_hours: Floats
+    draws: Draws
 
 
 def analyse(runs: Runs, method: Method) -> Analysis:
@@ -86,7 +89,18 @@ def analyse(runs: Runs, method: Method) -> Analysis:
         none = "no run has a partner: nothing can be compared"
         empty = np.zeros(0)
         return Analysis(
-            method, selection, rows, None, (), None, NO_EFFECT, INCONCLUSIVE, none, missing("node-h"), empty
+            method,
+            selection,
+            rows,
+            None,
+            (),
+            None,
+            NO_EFFECT,
+            INCONCLUSIVE,
+            none,
+            missing("node-h"),
+            empty,
+            np.zeros((0, 0), dtype=np.uint8),
         )
     used = runs.take(rows)
     after, key, cluster = selection.after[rows], selection.key[rows], selection.cluster[rows]
@@ -117,10 +131,11 @@ def analyse(runs: Runs, method: Method) -> Analysis:
         because=because,
         avoided=_avoided(hours, cluster[after], draws, method.level),
         avoided_hours=hours,
+        draws=draws,
     )
 
 
-def _avoided(hours: Floats, cluster: Indices, draws: NDArray[np.int32], level: float) -> Value:
+def _avoided(hours: Floats, cluster: Indices, draws: Draws, level: float) -> Value:
     if not np.isfinite(hours).all():
         return missing("node-h")
     total, low, high = total_interval(hours, cluster, draws, level)
@@ -168,8 +183,8 @@ def _percent(value: float) -> str:
 
 
 def alternatives(runs: Runs, method: Method) -> tuple[tuple[str, Analysis], ...]:
-    """The same comparison by other methods: does the result hang on a choice? At most 400 resamples each."""
-    method = replace(method, repetitions=min(method.repetitions, 400))
+    """The same comparison by other methods: does the result hang on a choice? At most 200 resamples each."""
+    method = replace(method, repetitions=min(method.repetitions, 200))
     other_estimand = "assigned" if method.estimand == "placed" else "placed"
     other_inference = "runs" if method.inference == "programs" else "programs"
     return (

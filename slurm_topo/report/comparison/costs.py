@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from slurm_topo.model import Floats
 from slurm_topo.report.comparison.analysis import Analysis
 from slurm_topo.report.comparison.baseline import covariates, fit
-from slurm_topo.report.comparison.effect import make_pairs, median_interval, resamples, total_interval
+from slurm_topo.report.comparison.effect import make_pairs, median_interval, total_interval
 from slurm_topo.report.comparison.prices import Price, Prices
 from slurm_topo.report.comparison.selection import select
 from slurm_topo.report.runs import Labels, Runs
@@ -105,11 +104,6 @@ def _quantities(runs: Runs, analysis: Analysis, prices: Prices) -> tuple[Line, .
     )
 
 
-def _draws(analysis: Analysis, clusters: int) -> NDArray[np.int32]:
-    method = analysis.method
-    return resamples(clusters, method.repetitions, np.random.default_rng(method.seed))
-
-
 def _resource(runs: Runs, analysis: Analysis, count: Floats, unit: str) -> Value:
     """Avoided hours of another resource than nodes; missing where its number is not known."""
     if analysis.baseline is None:
@@ -120,8 +114,7 @@ def _resource(runs: Runs, analysis: Analysis, count: Floats, unit: str) -> Value
         return missing(unit)
     hours = (analysis.baseline.predicted - runs.elapsed[rows]) * held / 3600.0
     cluster = analysis.selection.cluster
-    draws = _draws(analysis, int(cluster.max()) + 1)
-    total, low, high = total_interval(hours, cluster[rows], draws, analysis.method.level)
+    total, low, high = total_interval(hours, cluster[rows], analysis.draws, analysis.method.level)
     return known(total, unit, MEASURED, len(rows), (low, high))
 
 
@@ -138,12 +131,11 @@ def _energy(runs: Runs, analysis: Analysis) -> Value:
     if len(rows) < analysis.method.fewest_pairs or len(rows) < len(analysis.rows) / 2:
         return missing("kWh")
     after = selection.after[rows]
-    key, cluster = (np.unique(x[rows], return_inverse=True)[1] for x in (selection.key, selection.cluster))
+    key, cluster = np.unique(selection.key[rows], return_inverse=True)[1], selection.cluster[rows]
     terms, matrix, _ = covariates(runs.take(rows), analysis.method.adjust)
     model = fit(terms, matrix, runs.energy[rows], after, key, cluster)
     saved = (model.predicted - runs.energy[rows][after]) / _JOULES_PER_KWH
-    draws = _draws(analysis, int(cluster.max()) + 1)
-    total, low, high = total_interval(saved, cluster[after], draws, analysis.method.level)
+    total, low, high = total_interval(saved, cluster[after], analysis.draws, analysis.method.level)
     return known(total, "kWh", MEASURED, int(after.sum()), (low, high))
 
 
@@ -282,8 +274,7 @@ def _added_wait(runs: Runs, analysis: Analysis) -> Value:
     finite = np.isfinite(difference)
     if not finite.any():
         return missing("s")
-    draws = _draws(analysis, int(analysis.pairs.cluster.max()) + 1)
     median, low, high = median_interval(
-        difference[finite], analysis.pairs.cluster[finite], draws, analysis.method.level
+        difference[finite], analysis.pairs.cluster[finite], analysis.draws, analysis.method.level
     )
     return known(median, "s", MEASURED, int(finite.sum()), (low, high))

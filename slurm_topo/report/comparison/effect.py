@@ -126,17 +126,19 @@ def make_pairs(
     return Pairs(one, other, cluster[one], difference, change)
 
 
-def resamples(clusters: int, repetitions: int, rng: np.random.Generator) -> NDArray[np.int32]:
-    """How often each cluster is drawn; shape (repetitions, clusters)."""
-    found = np.empty((repetitions, clusters), dtype=np.int32)
+Draws = NDArray[np.uint8]
+
+
+def resamples(clusters: int, repetitions: int, rng: np.random.Generator) -> Draws:
+    """How often each cluster is drawn, at most 255 times; shape (repetitions, clusters)."""
+    found = np.empty((repetitions, clusters), dtype=np.uint8)
     for i in range(repetitions):
-        found[i] = np.bincount(rng.integers(0, clusters, clusters), minlength=clusters)
+        counts = np.bincount(rng.integers(0, clusters, clusters), minlength=clusters)
+        found[i] = np.minimum(counts, 255)
     return found
 
 
-def median_effect(
-    pairs: Pairs, baseline: Baseline, draws: NDArray[np.int32], level: float, target: float
-) -> Effect:
+def median_effect(pairs: Pairs, baseline: Baseline, draws: Draws, level: float, target: float) -> Effect:
     """Median paired difference with an interval over resampled clusters.
 
     Parameters
@@ -145,7 +147,7 @@ def median_effect(
         m pairs in g clusters.
     baseline : Baseline
         Its sums by cluster let every resample fit the adjustments again.
-    draws : int32 array, shape (repetitions, g)
+    draws : uint8 array, shape (repetitions, g)
         From :func:`resamples`.
     level : float
         Of the interval.
@@ -178,14 +180,14 @@ def median_effect(
     for i, draw in enumerate(draws):
         found[i] = _weighted_median(ordered, draw[cluster])
         if len(gradient):
-            again = solve(np.tensordot(draw, baseline.squares, 1), draw @ baseline.products)
+            again = solve(np.tensordot(draw.astype(float), baseline.squares, 1), draw @ baseline.products)
             found[i] -= float(gradient @ (again - baseline.slopes))
     return _effect(centre, found, pairs, sizes, effective, level, target)
 
 
-def _weighted_median(ordered: Floats, weight: NDArray[np.int32]) -> float:
+def _weighted_median(ordered: Floats, weight: NDArray[np.integer]) -> float:
     """Median of sorted values that occur ``weight`` times."""
-    total = np.cumsum(weight)
+    total = np.cumsum(weight, dtype=np.int64)
     half = total[-1] / 2
     at = int(np.searchsorted(total, half))
     if total[at] == half:
@@ -254,7 +256,7 @@ def power_of(error: float, freedom: float, level: float, target: float) -> tuple
 
 
 def median_interval(
-    values: Floats, cluster: NDArray[np.int64], draws: NDArray[np.int32], level: float
+    values: Floats, cluster: NDArray[np.int64], draws: Draws, level: float
 ) -> tuple[float, float, float]:
     """Median of values and its interval over resampled clusters; parameters as :func:`total_interval`."""
     order = np.argsort(values, kind="stable")
@@ -269,7 +271,7 @@ def median_interval(
 
 
 def total_interval(
-    saved: Floats, cluster: NDArray[np.int64], draws: NDArray[np.int32], level: float
+    saved: Floats, cluster: NDArray[np.int64], draws: Draws, level: float
 ) -> tuple[float, float, float]:
     """A sum over runs and its interval over resampled clusters.
 
@@ -279,11 +281,13 @@ def total_interval(
         What each run saved.
     cluster : int64 array, shape (m,)
         Its cluster.
-    draws : int32 array, shape (repetitions, g)
+    draws : uint8 array, shape (repetitions, g)
         From :func:`resamples`.
     """
     g = draws.shape[1]
     by_cluster = np.bincount(cluster, saved, minlength=g)
     sizes = np.bincount(cluster, minlength=g).astype(np.float64)
     effective = float(sizes.sum() ** 2 / (sizes**2).sum()) if len(saved) else 0.0
-    return float(saved.sum()), *widened(np.asarray(draws @ by_cluster, dtype=np.float64), effective, level)
+    # Row by row: the whole product would first make floats of all draws.
+    found = np.array([float(draw @ by_cluster) for draw in draws])
+    return float(saved.sum()), *widened(found, effective, level)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -24,7 +23,7 @@ RAW = (
     "eligible",
 )  # fmt: skip
 DECIDED = ("side", "fate", "pair")
-_CHUNK = 50_000
+_CHUNK = 5_000
 
 
 def _text(runs: Runs, name: str, rows: slice) -> list[str]:
@@ -40,18 +39,22 @@ def _text(runs: Runs, name: str, rows: slice) -> list[str]:
     return [str(value) for value in part.tolist()]
 
 
+class _Lines(list[str]):
+    """What a csv writer writes, one line an entry."""
+
+    def write(self, line: str) -> None:
+        """Called by the writer, once a row."""
+        self.append(line[:-1])
+
+
 def raw_lines(runs: Runs) -> Iterator[str]:
     """Each record as one line of CSV without its end, in the order of the runs."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
     for first in range(0, len(runs), _CHUNK):
         part = slice(first, first + _CHUNK)
-        columns = [_text(runs, name, part) for name in RAW]
-        for row in zip(*columns, strict=True):
-            writer.writerow(row)
-            yield stream.getvalue()[:-1]
-            stream.seek(0)
-            stream.truncate()
+        lines = _Lines()
+        columns = (_text(runs, name, part) for name in RAW)
+        csv.writer(lines, lineterminator="\n").writerows(zip(*columns, strict=True))
+        yield from lines
 
 
 def digest_of_raw(runs: Runs) -> str:
