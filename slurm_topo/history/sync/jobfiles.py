@@ -12,7 +12,7 @@ from slurm_topo.errors import SlurmTopoError
 from slurm_topo.history.database import transaction
 from slurm_topo.history.schema import decisions, jobs, steps
 from slurm_topo.history.store import History
-from slurm_topo.history.sync import inbox, measure, records, traces
+from slurm_topo.history.sync import adoption, inbox, measure, records, traces
 from slurm_topo.history.sync.accounting import step_id
 from slurm_topo.history.sync.files import SpoolError
 from slurm_topo.history.sync.inbox import JobFiles, ReadFile, SpoolFile
@@ -181,6 +181,8 @@ def _store(
     wrong = _store_records(connection, row["id"], new, outcome)
     damaged, waiting = _store_traces(context, connection, row, new, outcome)
     reasons = dict([*wrong, *damaged])
+    if row["program_id"] is None:
+        adoption.adopt_by_graph(connection, row)
     settled = {read: reasons.get(read, "") for read in new if read not in waiting}
     inbox.remember(connection, uid, settled, known, context.now)
     outcome.rejected += [f"{inbox.path_of(uid, read.file)}: {reason}" for read, reason in reasons.items()]
@@ -225,6 +227,8 @@ def _store_traces(
     if not files:
         return [], waiting
     found, wrong = traces.read_job_traces(files)
+    if row["program_id"] is None:
+        adoption.adopt_by_keys(connection, row, (str(trace.graph.meta.get("keys")) for trace in found))
     for trace in found:
         if not trace.complete and not row["final"]:
             waiting.update(trace.files)

@@ -95,6 +95,10 @@ class ProgramIndex:
                     return program.number
         return None
 
+    def is_of_others(self, user: str, key: str) -> bool:
+        """Whether a program of another user has the key."""
+        return any(program.user != user for program in self._by_key.get(key, ()))
+
     def find_or_add(self, job: JobIdentity) -> int | None:
         """Number of the job's program, a new one where none of its keys is known; its keys are added to it.
 

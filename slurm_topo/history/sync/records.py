@@ -200,7 +200,7 @@ def _store_bindings(connection: Connection, job_id: int, told: Sequence[Mapping[
 def _summarise(connection: Connection, job_id: int) -> None:
     """The last decision of a job, and whether a step was placed, into the job's own line."""
     query = (
-        select(decisions.c.decision, decisions.c.reason)
+        select(decisions.c.decision, decisions.c.reason, decisions.c.arm)
         .where(decisions.c.job_id == job_id)
         .order_by(decisions.c.decided, decisions.c.id)
     )
@@ -212,8 +212,8 @@ def _summarise(connection: Connection, job_id: int) -> None:
     placed = [row for row in rows if row.decision == "place"]
     # A job that was placed once is a placed job, whatever its last small step was.
     told = placed[-1] if placed else rows[-1]
-    connection.execute(
-        update(jobs)
-        .where(jobs.c.id == job_id)
-        .values(decision=told.decision, reason=told.reason, placed=int(bool(placed)))
-    )
+    job = jobs.c.id == job_id
+    values = {"decision": told.decision, "reason": told.reason, "placed": int(bool(placed))}
+    connection.execute(update(jobs).where(job).values(**values))
+    # The hook's own word is better, but a site may have written over it.
+    connection.execute(update(jobs).where(job, jobs.c.arm == "").values(arm=told.arm))

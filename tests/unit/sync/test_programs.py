@@ -86,3 +86,37 @@ def test_site_that_only_observes_says_so_everywhere(site, make_site):
     assert {a["arm"] for a in site.advice().values()} == {"observe"}
     text = (site.folder / "advice" / "site").read_text()
     assert text == "slurm-topo-advice 1\narm observe\nholdout 0.25\ntrace 1\nend\n"
+
+
+def test_comment_that_was_lost_does_not_lose_the_program(site):
+    """Some sites write job statistics over admin_comment when a job ends."""
+    keys = site.add_job(1, end=site.now - 5000, comment="JS1:abc")
+    site.trace(1, keys)
+    site.record(1, "trace", "arm", arm="observe")
+    site.sync()
+    with site.history() as history:
+        (program,) = history.programs()
+        # The key of the executable belongs to the account: a user's file cannot speak for it.
+        assert sorted(program.keys) == sorted(keys.split(":")[:2])
+        assert [a.arm for a in program.arms] == ["observe"]
+    site.add_job(2, comment="JS1:def")
+    site.record(2, "place", "cost", graph=program.graph)
+    site.add_job(3, comment="JS1:ghi")
+    site.sync()
+    with site.history() as history:
+        assert {run.job: run.program for run in history.runs()} == {1: 1, 2: 1, 3: None}
+    before = site.dump()
+    site.sync()
+    assert site.dump() == before
+
+
+def test_keys_in_a_trace_cannot_take_over_the_advice_of_another_user(site):
+    alices = site.add_job(1, user="alice", uid=4242, end=site.now - 5000)
+    site.sync()
+    before = site.advice()
+    site.add_job(2, comment="")
+    site.trace(2, alices)
+    site.sync()
+    with site.history() as history:
+        assert {run.job: run.program for run in history.runs()} == {1: 1, 2: None}
+    assert site.advice() == before
