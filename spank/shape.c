@@ -17,7 +17,6 @@ static const char *const shape_words[] = {
 	"SLURM_HET_SIZE",         "SLURM_OVERCOMMIT",      "SLURM_NO_KILL",          "SLURM_SPREAD_JOB",
 	"SLURM_USE_MIN_NODES",    "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_GPU",   "SLURM_NTASKS_PER_SOCKET",
 	"SLURM_NTASKS_PER_TRES",  "SLURM_GPUS",            "SLURM_GPUS_PER_TASK",   "SLURM_GPUS_PER_SOCKET",  "SLURM_CPUS_PER_GPU",
-	"SLURM_TRES_PER_TASK",
 };
 
 /* What the job has, and what the options of the step say (0: nothing). */
@@ -138,12 +137,25 @@ static void read_command(struct reading *reading, int argc, char *const *argv, s
 			stand_down(reading, "shape", "heterogeneous step");
 }
 
+/* The steps of batch scripts and interactive shells have numbers above all others; what is in them is not nested. */
+static bool is_nested(void)
+{
+	const char *step = getenv("SLURM_STEP_ID") ? getenv("SLURM_STEP_ID") : getenv("SLURM_STEPID");
+	uint64_t number;
+
+	return step && (st_number(step, UINT32_MAX, &number) < 0 || number < UINT32_C(0xfffffff0));
+}
+
 static void read_environment(struct reading *reading)
 {
-	const char *hint = getenv("SLURM_HINT"), *threads = getenv("SLURM_THREADS_PER_CORE");
+	const char *hint = getenv("SLURM_HINT"), *threads = getenv("SLURM_THREADS_PER_CORE"),
+		   *tres = getenv("SLURM_TRES_PER_TASK");
 
-	if (getenv("SLURM_STEP_ID") || getenv("SLURM_STEPID"))
+	if (is_nested())
 		stand_down(reading, "shape", "inside another step");
+	/* From 23.11 on -c is written there, too. */
+	if (tres && (strncmp(tres, "cpu", 3) || strchr(tres, ',')))
+		stand_down(reading, "shape", "SLURM_TRES_PER_TASK");
 	for (size_t i = 0; i < sizeof(user_words) / sizeof(user_words[0]); i++)
 		if (getenv(user_words[i]))
 			stand_down(reading, "user", user_words[i]);

@@ -89,6 +89,8 @@ def test_uncertain_command_line_stands_down(drive: Drive, arguments: tuple[str, 
         ("SLURM_NTASKS_PER_SOCKET", "2", "shape"),
         ("SLURM_GPUS_PER_TASK", "1", "shape"),
         ("SLURM_GPUS", "8", "shape"),
+        ("SLURM_TRES_PER_TASK", "cpu=1,gres/gpu=1", "shape"),
+        ("SLURM_TRES_PER_TASK", "gres/gpu=1", "shape"),
     ],
 )
 def test_users_variable_stands_down(drive: Drive, name: str, value: str, kind: str) -> None:
@@ -101,6 +103,13 @@ def test_step_inside_a_step_stands_down(drive: Drive) -> None:
         "shape", "./app", env={**JOB, "SLURM_STEP_ID": "0", "SLURM_CPU_BIND": "quiet,mask_cpu:0x1"}
     ).stdout
     assert out.startswith("-1 shape: inside another step\n")
+
+
+@pytest.mark.parametrize(
+    "env", [{"SLURM_STEP_ID": "4294967291"}, {"SLURM_STEPID": "4294967290"}, {"SLURM_TRES_PER_TASK": "cpu=1"}]
+)
+def test_variables_of_batch_scripts_are_no_obstacle(drive: Drive, env: dict[str, str]) -> None:
+    assert drive("shape", "./app", env={**JOB, **env}).stdout.startswith("0 certain\n")
 
 
 def test_job_without_a_number_of_tasks_stands_down(drive: Drive) -> None:
