@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.parsers import expat
 
 from slurm_topo.errors import MachineError
+from slurm_topo.hwloc.files import read_bounded
 
 LARGEST_BYTES = 64 * 1024 * 1024
 
@@ -25,18 +26,8 @@ def read_xml(path: str | os.PathLike[str], major: int) -> bytes:
         Missing, unreadable, empty, larger than 64 MiB, not XML, truncated, not hwloc's, or of a newer format.
     """
     file = Path(path)
-    try:
-        size = file.stat().st_size
-        if file.is_dir():
-            raise MachineError(f"{file}: is a directory; name a hwloc XML file in it")
-        if size > LARGEST_BYTES:
-            raise MachineError(f"{file}: is {size} bytes, more than any topology; name a hwloc XML file")
-        data = file.read_bytes()
-    except OSError as error:
-        raise MachineError(
-            f"{file}: cannot be read ({error.strerror}); "
-            "name a hwloc XML file, or a synthetic string with --synthetic"
-        ) from error
+    instead = "name a hwloc XML file, or a synthetic string with --synthetic"
+    data = read_bounded(file, LARGEST_BYTES, "topology", instead)
     version = check_xml(data, str(file)).version
     if _major(version) > major:
         raise MachineError(

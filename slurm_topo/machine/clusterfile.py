@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from slurm_topo.errors import InputError, MachineError
+from slurm_topo.hwloc.files import read_bounded
 from slurm_topo.machine.cluster import ClassEntry, Cluster, hwloc_entry, synthetic_entry
 from slurm_topo.machine.fabric import Fabric, Switch
 from slurm_topo.machine.levels import ORIGINS, MeasuredLevel, is_level
@@ -47,18 +48,8 @@ def read_cluster(path: str | os.PathLike[str]) -> Cluster:
         The file is missing, unreadable, malformed, of another version, or contradicts itself.
     """
     file = Path(path)
-    try:
-        size = file.stat().st_size
-        if size > LARGEST_BYTES:
-            raise MachineError(
-                f"{file}: is {size} bytes, more than any cluster description; name another file"
-            )
-        data = file.read_bytes()
-    except OSError as error:
-        raise MachineError(
-            f"{file}: cannot be read ({error.strerror}); "
-            "write it with `slurm-topo sync` or `slurm-topo machine import`"
-        ) from error
+    instead = "write it with `slurm-topo sync` or `slurm-topo machine import`"
+    data = read_bounded(file, LARGEST_BYTES, "cluster description", instead)
     return parse_cluster(data, str(file), file.parent, toml=file.suffix == ".toml")
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from slurm_topo.errors import MachineError
+from slurm_topo.hwloc.files import read_bounded
 from slurm_topo.machine.fabrics import (
     FabricText,
     is_ibnetdiscover,
@@ -26,7 +27,7 @@ from slurm_topo.machine.gpulinks import (
     is_topo_matrix,
 )
 
-LARGEST_BYTES = 256 * 1024 * 1024
+LARGEST_BYTES = 64 * 1024 * 1024
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
@@ -35,17 +36,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
     Raises
     ------
     MachineError
-        The file is missing, unreadable or larger than 256 MiB.
+        The file is missing, unreadable or larger than 64 MiB.
     """
     if str(path) == "-":
         return sys.stdin.buffer.read(LARGEST_BYTES).decode("utf-8", "replace")
-    file = Path(path)
-    try:
-        if file.stat().st_size > LARGEST_BYTES:
-            raise MachineError(f"{file}: is larger than any output of a tool; name another file")
-        data = file.read_bytes()
-    except OSError as error:
-        raise MachineError(f"{file}: cannot be read ({error.strerror}); name another file") from error
+    data = read_bounded(path, LARGEST_BYTES, "output of a tool", "name another file")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8", "replace")

@@ -106,7 +106,13 @@ def test_missing_file_and_directory_are_errors(tmp_path):
     refused(tmp_path, "is a directory")
 
 
-def test_huge_file_is_refused_unread(tmp_path):
+def test_endless_device_and_impossible_name_are_refused(tmp_path):
+    refused(Path("/dev/zero"), "more than any topology")
+    with pytest.raises(MachineError, match="cannot be read"):
+        reader.load_xml("a\0b.xml")
+
+
+def test_huge_file_is_refused(tmp_path):
     path = tmp_path / "huge.xml"
     with path.open("wb") as stream:
         stream.truncate(65 * 1024 * 1024)
