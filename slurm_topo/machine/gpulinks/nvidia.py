@@ -23,6 +23,9 @@ _TOKEN = re.compile(
     r"|(?P<list>\d[\d,-]*)"
     r"|(?P<rubbish>\S+)",
 )
+_ROW = re.compile(
+    r"^\s*(?:GPU\d+|NIC\d+|[a-z][a-z0-9]*_\w*\d+)\s+(?:NV\d|NODE|SYS|PHB|PXB|PIX|PSB|SOC|C2C|X\b|N/A)"
+)
 _LEGEND = re.compile(r"^\s*(?:NIC\s+)?Legend\b", re.IGNORECASE | re.MULTILINE)
 _NIC_NAME = re.compile(r"^\s*(NIC\d+)\s*:\s*(\S+)", re.MULTILINE)
 _MOST_LINKS = 18
@@ -64,17 +67,16 @@ def parse_topo_matrix(text: str) -> LinkMatrix:
     legend = _LEGEND.search(plain)
     body = _from_header(plain[: legend.start()] if legend else plain)
     names = dict(_NIC_NAME.findall(plain))
-    try:
-        return _parse(body, names)
-    except MachineError as error:
-        # A terminal may have broken lines inside a word.
-        joined = _rejoined(body)
-        if joined == body:
-            raise
+    first: MachineError | None = None
+    # A terminal may have broken lines at its width, also inside a word, and what was copied may lack the
+    # blanks there.
+    for variant in dict.fromkeys((body, _unbroken(body), _rejoined(body))):
         try:
-            return _parse(joined, names)
-        except MachineError:
-            raise error from None
+            return _parse(variant, names)
+        except MachineError as error:
+            first = first or error
+    assert first is not None
+    raise first
 
 
 def _from_header(text: str) -> str:
@@ -90,6 +92,20 @@ def _from_header(text: str) -> str:
     raise MachineError(
         f"{TOOL}: no line that lists GPU0, GPU1 and so on; paste the output from its first line"
     )
+
+
+def _unbroken(text: str) -> str:
+    """Lines that were cut at the width of a terminal put together again, with the blanks at the cut."""
+    lines = text.split("\n")
+    width = max(len(line) for line in lines)
+    whole: list[str] = []
+    for line in lines:
+        if whole and line.strip() and not _ROW.match(line):
+            pieces = -(-len(whole[-1]) // width)
+            whole[-1] = whole[-1].ljust(pieces * width) + line
+        else:
+            whole.append(line)
+    return "\n".join(whole)
 
 
 def _rejoined(text: str) -> str:
@@ -198,9 +214,20 @@ def _split(row: _Row, labels: Sequence[str]) -> tuple[list[str], list[_Token]]:
         raise MachineError(
             f"{TOOL}: row {row.label} has more cells than there are devices; paste it again whole"
         )
-    return cells, [
-        t for t in rest if t.line <= row.tokens[len(labels) - 1].line + 2 and t.kind in ("list", "none")
-    ]
+    return cells, _affinity(row, labels)
+
+
+def _affinity(row: _Row, labels: Sequence[str]) -> list[_Token]:
+    """Tokens after the cells; only behind the last row may there be other words, such as a prompt."""
+    rest = row.tokens[len(labels) :]
+    line = row.tokens[len(labels) - 1].line
+    strange = [t for t in rest if t.kind in ("rubbish", "label")]
+    if row.label == labels[-1]:
+        strange = [t for t in strange if t.line == line or re.match(r"[,/]|-?\d", t.text)]
+    if strange:
+        word = "is truncated at" if "..." in strange[0].text else "holds"
+        raise MachineError(f"{TOOL}: row {row.label} {word} {strange[0].text[:20]!r}; paste it again whole")
+    return [t for t in rest if t.line <= line + 2 and t.kind in ("list", "none")]
 
 
 def _device(row: _Row, rest: list[_Token], columns: list[_Token], names: dict[str, str]) -> LinkDevice:
