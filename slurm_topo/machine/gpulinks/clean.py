@@ -40,3 +40,26 @@ def clean(text: str) -> str:
         text = html.unescape(_TAG.sub(" ", text))
     lines = [_MARKS.sub("", line).replace("|", " ").expandtabs(8).rstrip() for line in text.split("\n")]
     return "\n".join(lines)
+
+
+def unbroken(text: str, row: re.Pattern[str]) -> str:
+    """Lines that were cut at the width of a terminal put together again, with the blanks at the cut.
+
+    Parameters
+    ----------
+    text : str
+        A table: a first line, and rows that ``row`` matches at their begin; every other line continues the
+        one above.
+    row : re.Pattern
+        Begin of a row.
+    """
+    lines = text.split("\n")
+    width = max(max(len(line) for line in lines), 1)
+    whole: list[str] = []
+    for line in lines:
+        if whole and line.strip() and not row.match(line):
+            pieces = -(-len(whole[-1]) // width)
+            whole[-1] = whole[-1].ljust(pieces * width) + line
+        else:
+            whole.append(line)
+    return "\n".join(whole)

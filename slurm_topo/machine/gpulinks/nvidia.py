@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from slurm_topo.errors import MachineError
-from slurm_topo.machine.gpulinks.clean import clean
+from slurm_topo.machine.gpulinks.clean import clean, unbroken
 from slurm_topo.machine.gpulinks.matrix import LinkDevice, LinkMatrix, check_symmetric
 from slurm_topo.units import expand_ints
 
@@ -70,7 +70,7 @@ def parse_topo_matrix(text: str) -> LinkMatrix:
     first: MachineError | None = None
     # A terminal may have broken lines at its width, also inside a word, and what was copied may lack the
     # blanks there.
-    for variant in dict.fromkeys((body, _unbroken(body), _rejoined(body))):
+    for variant in dict.fromkeys((body, unbroken(body, _ROW), _rejoined(body))):
         try:
             return _parse(variant, names)
         except MachineError as error:
@@ -92,20 +92,6 @@ def _from_header(text: str) -> str:
     raise MachineError(
         f"{TOOL}: no line that lists GPU0, GPU1 and so on; paste the output from its first line"
     )
-
-
-def _unbroken(text: str) -> str:
-    """Lines that were cut at the width of a terminal put together again, with the blanks at the cut."""
-    lines = text.split("\n")
-    width = max(len(line) for line in lines)
-    whole: list[str] = []
-    for line in lines:
-        if whole and line.strip() and not _ROW.match(line):
-            pieces = -(-len(whole[-1]) // width)
-            whole[-1] = whole[-1].ljust(pieces * width) + line
-        else:
-            whole.append(line)
-    return "\n".join(whole)
 
 
 def _rejoined(text: str) -> str:

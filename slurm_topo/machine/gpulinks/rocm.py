@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 from slurm_topo.errors import MachineError
-from slurm_topo.machine.gpulinks.clean import clean
+from slurm_topo.machine.gpulinks.clean import clean, unbroken
 from slurm_topo.machine.gpulinks.matrix import LinkDevice, LinkMatrix, check_symmetric
 
 TOOL = "rocm-smi --showtopo"
 _SECTION = re.compile(r"^[\s=]*={2,}\s*([A-Za-z][^=]*?)\s*=*\s*$")
 _NUMA = re.compile(r"^\s*GPU\s*\[?(\d+)\]?\s*:.*Numa (Node|Affinity):\s*(-?\d+)", re.IGNORECASE)
+_ROW = re.compile(r"^\s*GPU\d+\s+(?!GPU)\S")
 _KINDS = {"weight": "weight", "hops": "hops", "link type": "type", "bandwidth": "bandwidth"}
 _TYPES = ("XGMI", "PCIE", "QPI", "UNKNOWN", "N/A")
 
@@ -59,46 +60,56 @@ def parse_rocm_topo(text: str) -> LinkMatrix:
 
 
 def _tables(text: str) -> dict[str, tuple[list[str], list[list[str]]]]:
-    found: dict[str, tuple[list[str], list[list[str]]]] = {}
-    kind, labels, rows = "", list[str](), list[list[str]]()
-
-    def close() -> None:
-        if not kind or not labels:
-            return
-        if len(rows) != len(labels):
-            raise MachineError(
-                f"{TOOL}: the table of {kind} lists {len(labels)} GPUs but has {len(rows)} rows: "
-                "truncated; paste it whole"
-            )
-        found[kind] = (labels, rows)
-
+    """Labels and cells of each table, by kind."""
+    sections: dict[str, list[str]] = {}
+    kind = ""
     for line in text.split("\n"):
         section = _SECTION.match(line)
         if section:
-            close()
             title = section[1].lower()
             kind = next((v for k, v in _KINDS.items() if k in title and "gpu" in title), "")
-            labels, rows = [], []
-            continue
-        words = line.split()
-        if not kind or not words or not re.fullmatch(r"GPU\d+", words[0]):
-            continue
-        if not labels:
-            labels = words
-            if any(not re.fullmatch(r"GPU\d+", w) for w in labels):
-                raise MachineError(
-                    f"{TOOL}: {line.strip()[:40]!r} where GPU0, GPU1 ... should be; paste it whole"
-                )
-        elif len(rows) < len(labels):
-            if words[0] != labels[len(rows)] or len(words) != len(labels) + 1:
-                raise MachineError(
-                    f"{TOOL}: row {words[0]} of the table of {kind} has {len(words) - 1} of "
-                    f"{len(labels)} cells: "
-                    "truncated; paste it whole"
-                )
-            rows.append(words[1:])
-    close()
-    return found
+            sections[kind] = []
+        elif kind:
+            sections[kind].append(line)
+    return {kind: _table(kind, lines) for kind, lines in sections.items() if kind and "".join(lines).strip()}
+
+
+def _table(kind: str, lines: list[str]) -> tuple[list[str], list[list[str]]]:
+    text = "\n".join(lines)
+    first: MachineError | None = None
+    # A terminal may have broken lines at its width, also inside a word.
+    for variant in dict.fromkeys((text, unbroken(text, _ROW))):
+        try:
+            return _rows(kind, variant.split())
+        except MachineError as error:
+            first = first or error
+    assert first is not None
+    raise first
+
+
+def _rows(kind: str, words: list[str]) -> tuple[list[str], list[list[str]]]:
+    labels: list[str] = []
+    for word in words:
+        if not re.fullmatch(r"GPU\d+", word) or word in labels:
+            break
+        labels.append(word)
+    n, at = len(labels), len(labels)
+    rows: list[list[str]] = []
+    for label in labels:
+        cells = words[at + 1 : at + 1 + n]
+        if words[at : at + 1] != [label] or len(cells) < n or any(c.startswith("GPU") for c in cells):
+            raise MachineError(
+                f"{TOOL}: the table of {kind} lists {n} GPUs but its row {label} is missing or "
+                f"has not {n} cells: "
+                "truncated; paste it whole"
+            )
+        rows.append(cells)
+        at += 1 + n
+    if not labels:
+        raise MachineError(
+            f"{TOOL}: the table of {kind} does not begin with GPU0, GPU1 and so on; paste it whole"
+        )
+    return labels, rows
 
 
 def _type(cell: str) -> str:

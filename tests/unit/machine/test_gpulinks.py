@@ -413,3 +413,23 @@ def test_path_over_pcie_is_bounded_by_the_slower_link(texts):
 )
 def test_speed_of_a_link_follows_the_generation(model, speed):
     assert nvlink_gbs(model) == speed
+
+
+def test_wide_rocm_tables_are_read_at_any_width():
+    labels = [f"GPU{i}" for i in range(24)]
+    lines = [
+        "============ Link Type between two GPUs ============",
+        "       " + "".join(f"{x:13}" for x in labels),
+    ]
+    for a in labels:
+        lines.append(f"{a:7}" + "".join(f"{'0' if a == b else 'XGMI':13}" for b in labels))
+    lines += [
+        "============ Hops between two GPUs ============",
+        "       " + "".join(f"{x:13}" for x in labels),
+    ]
+    lines += [f"{a:7}" + "".join(f"{'0' if a == b else '1':13}" for b in labels) for a in labels]
+    text = "\n".join([*lines, "============ End of ROCm SMI Log ============", ""])
+    plain = parse_rocm_topo(text)
+    assert len(plain.gpus) == 24
+    for width in range(60, 360, 7):
+        assert parse_rocm_topo(cut_hard(text, width)) == plain
