@@ -40,7 +40,11 @@ numactl -H
     )
 
 
-SYNC = case("02-sync", "slurm-topo sync\ncp -r /var/lib/slurm-topo $out/state\n", 90)
+# What sync has read it takes away: the records are kept for the tests before.
+SYNC = case(
+    "02-sync",
+    "cp -r /var/spool/slurm-topo $out/spool.traced\nslurm-topo sync\ncp -r /var/lib/slurm-topo $out/state\n",
+)
 
 # Each shape of the program runs once as Slurm alone would run it, and is traced.
 NUMA_TRACE = case(

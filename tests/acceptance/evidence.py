@@ -68,18 +68,18 @@ def _rank(values: dict[str, Any]) -> Rank:
     )
 
 
-def decision_of(out: Path, job: int, user: str = "alice") -> dict[str, Any]:
-    """What srun recorded for the only step of a job."""
-    folder = out / "spool" / str(USERS[user]) / "records"
+def decision_of(out: Path, job: int, spool: str = "spool") -> dict[str, Any]:
+    """What srun recorded for the only step of a job of alice's."""
+    folder = out / spool / str(USERS["alice"]) / "records"
     lines = [line for file in folder.glob(f"{job}.*.rec") for line in file.read_text().splitlines()]
     found = [record for record in map(json.loads, lines) if record["where"] == "srun"]
     assert len(found) == 1, f"job {job} has {len(found)} records of srun"
     return dict(found[0])
 
 
-def plan_of(out: Path, job: int, user: str = "alice") -> Plan:
-    """The plan of the only step of a job."""
-    found = list((out / "spool" / str(USERS[user]) / "plans").glob(f"{job}-*.plan"))
+def plan_of(out: Path, job: int) -> Plan:
+    """The plan of the only step of a job of alice's."""
+    found = list((out / "spool" / str(USERS["alice"]) / "plans").glob(f"{job}-*.plan"))
     assert len(found) == 1, f"job {job} has {len(found)} plans"
     return read_plan(found[0])
 

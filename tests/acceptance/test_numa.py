@@ -29,7 +29,7 @@ def test_first_run_is_traced_and_left_as_slurm_has_it(numa: Results, passed: Pas
     for name, size in (("trace16", 16), ("trace8", 8), ("trace8c2", 8)):
         ranks = read_ranks(numa.out, name)
         assert len(ranks) == size
-        assert decision_of(numa.out, ranks[0].job)["decision"] == "trace"
+        assert decision_of(numa.out, ranks[0].job, "spool.traced")["decision"] == "trace"
         assert {rank.policy for rank in ranks} == {DEFAULT}
         assert {rank.environment["LD_PRELOAD"] for rank in ranks} == {
             "/usr/lib/slurm-topo/libslurm_topo_trace.so"
@@ -39,9 +39,9 @@ def test_first_run_is_traced_and_left_as_slurm_has_it(numa: Results, passed: Pas
 def test_sync_learns_from_accounting_and_traces(numa: Results, passed: Passed) -> None:
     passed(numa, "02-sync")
     assert re.search(r"\d+ jobs, 3 traces", numa.outcomes["02-sync"].stdout)
-    advice = [
-        f.read_text() for f in (numa.out / "state/advice").rglob("*") if f.is_file() and f.name != "site"
-    ]
+    # Every program under each of its keys: script, job name, executable.
+    advice = [f.read_text() for f in (numa.out / "state/advice").glob("??/*")]
+    assert len(advice) >= 3
     assert {line for text in advice for line in text.splitlines() if line.startswith("ranks")} == {
         "ranks 8",
         "ranks 16",
