@@ -25,6 +25,9 @@ class Effort:
         Share of the work for multisections.
     trial : float
         Share of the work for the first trial of each heat.
+    heats : tuple of float
+        By what share the cost is raised before it is annealed down again: little for graphs whose
+        multisection is perfect already (grids), a lot for those without structure.
     rounds : int
         After each round the better half of the heats goes on with more work.
     """
@@ -34,20 +37,21 @@ class Effort:
     starts: float
     trial: float
     rounds: int
+    heats: tuple[float, ...]
 
     def work(self, ranks: int) -> float:
         """Work for this number of ranks, in calibrated seconds."""
         return float(self.seconds_at_128 * (max(ranks, 16) / 128) ** self.growth)
 
 
-LAUNCH = Effort(seconds_at_128=0.05, growth=0.82, starts=0.3, trial=0.07, rounds=1)
-BEST = Effort(seconds_at_128=0.9, growth=0.87, starts=0.15, trial=0.03, rounds=3)
+LAUNCH = Effort(seconds_at_128=0.068, growth=0.82, starts=0.2, trial=0.07, rounds=1, heats=(0.02, 0.2))
+BEST = Effort(
+    seconds_at_128=1.0, growth=0.83, starts=0.1, trial=0.02, rounds=2, heats=(0.0, 0.02, 0.1, 0.3, 1.0)
+)
 
-# By what share the cost rises before it is annealed down again: nothing for graphs whose multisection is
-# perfect already (grids), a lot for those without structure.
-HEATS = (0.0, 0.02, 0.1, 0.3)
-HOTTEST = 1.0
-# A long annealing proposes LONG_RUN swaps a vertex; where SHORT_RUN times the vertices is less, that is enough.
+# Rises of the restarts for few ranks.
+HOTTEST, WARM, MILD = 1.0, 0.3, 0.02
+# A long annealing proposes LONG_RUN swaps a vertex, or SHORT_RUN times the vertices where that is less.
 LONG_RUN, SHORT_RUN, MOST_RUNS = 40_000, 20, 100
 COLD, COLD_FALL, WARM_FALL = 0.3, 300.0, 7.0
 
@@ -99,7 +103,7 @@ class Search:
         work = effort.work(ranks)
         self._starts(work * effort.starts)
         left = work * (1 - effort.starts)
-        heats, share = list(HEATS), work * effort.trial
+        heats, share = list(effort.heats), work * effort.trial
         for _ in range(effort.rounds):
             results = [(self._anneal(heat, share), heat) for heat in heats]
             left -= share * len(heats)
@@ -109,8 +113,8 @@ class Search:
             share *= 3
             if share * len(heats) > left / 2:
                 break
-        self._long(heats[0], left * 0.8)
-        self._anneal(0.0, left * 0.2)
+        self._long(heats[0], left * 0.85)
+        self._anneal(0.0, left * 0.15)
 
     def _starts(self, work: float) -> None:
         """Multisections of all styles while the work lasts, at least one."""
@@ -139,7 +143,7 @@ class Search:
             if self.control.expired():
                 return
             fresh = self._multisection(STYLES[turn // 2 % len(STYLES)]) if turn % 2 else None
-            self._anneal((heat, 0.0, HOTTEST, 0.0, HEATS[-1], HEATS[1])[turn % 6], work / runs, fresh)
+            self._anneal((heat, 0.0, HOTTEST, 0.0, WARM, MILD)[turn % 6], work / runs, fresh)
 
     def _anneal(self, rise: float, work: float, start: Ints | None = None) -> float:
         """Anneal the best placement, or a start; the cost that this reached."""
@@ -154,7 +158,9 @@ class Search:
 
     def move_work(self) -> float:
         """Calibrated seconds of one proposal."""
-        return 35e-9 + 4.5e-9 * self.instance.degree
+        # Beyond some thousand vertices the graph leaves the nearer caches.
+        far = 1 + 0.2 * max(0.0, math.log2(self.instance.vertices / 2048))
+        return (35e-9 + 4.5e-9 * self.instance.degree) * far
 
     def multisection_work(self, style: Style) -> float:
         """Calibrated seconds of one multisection."""

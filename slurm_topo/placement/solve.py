@@ -166,19 +166,22 @@ def _with_free_cores(local: Ints, cores: int) -> Ints:
 def _run(search: Search, effort: Effort, ranks: int, control: Control) -> None:
     """Search in a thread: the kernel does not hold the interpreter, so that signals are handled here."""
     failures: list[BaseException] = []
+    done = threading.Event()
 
     def work() -> None:
         try:
             search.run(EFFORTS[effort], ranks)
         except BaseException as error:  # carried over to the caller's thread
             failures.append(error)
+        finally:
+            done.set()
 
-    thread = threading.Thread(target=work, name="placement", daemon=True)
-    thread.start()
-    try:
-        thread.join()
-    except KeyboardInterrupt:
-        control.stop()
-        thread.join()
+    threading.Thread(target=work, name="placement", daemon=True).start()
+    # Not Thread.join: interrupted once, it takes the thread for ended (CPython 3.11), and the kernel still runs.
+    while not done.is_set():
+        try:
+            done.wait()
+        except KeyboardInterrupt:
+            control.stop()
     if failures:
         raise failures[0]

@@ -5,8 +5,8 @@
 #include "swap.h"
 
 /* One build of the hot loops for every x86-64 and one for those that count leading zeros in one cycle. */
-#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(ST_PLAIN)
-#define ST_CLONES __attribute__((target_clones("default", "arch=haswell")))
+#if defined(__x86_64__) && defined(__gnu_linux__) && !defined(__clang__) && __GNUC__ >= 12 && !defined(ST_PLAIN)
+#define ST_CLONES __attribute__((target_clones("default", "arch=x86-64-v3")))
 #else
 #define ST_CLONES
 #endif

@@ -79,6 +79,9 @@ static int split(st_section *section, int32_t first, int32_t last, int32_t targe
 	int32_t left = first, right = first + target;
 	st_section_style style = *section->style;
 
+	/* When time is up any order will do: a better placement is known by then. */
+	if (st_expired(section->control))
+		return 0;
 	/* Swaps repair small parts better than large ones. */
 	if ((int64_t)(last - first) * style.deep < section->instance->graph.vertices)
 		style.tries = 1;

@@ -1,0 +1,95 @@
+"""``slurm-topo place`` as its user sees it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from graphs import graph_of, grid, shuffled
+
+from slurm_topo.cli.place import termination_as_interrupt
+from slurm_topo.machine.tree import parse_tree
+from slurm_topo.placement.cost import check_placement
+from slurm_topo.placement.solve import place
+from slurm_topo.trace import write_graph
+
+COMMAND = [sys.executable, "-m", "slurm_topo.cli.main", "place"]
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def graph_file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    file = tmp_path_factory.mktemp("graph") / "g.npz"
+    write_graph(shuffled(grid(8, 8)), file)
+    return str(file)
+
+
+def test_json_holds_what_is_documented(graph_file: str) -> None:
+    done = run("--graph", graph_file, "--machine", "tree:4:4:4/1:10:100", "--format", "json", "--seed", "3")
+    result = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (result["format"], result["version"], result["seed"]) == ("slurm-topo-placement", 1, 3)
+    assert set(result["baselines"]) == {"block:block", "block:cyclic", "cyclic"}
+    assert sorted(result["placement"]) == list(range(64))
+    assert result["levels"] == ["level1", "level2", "level3"]
+    assert result["cost"] == pytest.approx(np.dot(result["bytes_by_level"], [1, 10, 100]))
+
+
+def test_table_shows_costs_levels_and_ranks(graph_file: str) -> None:
+    done = run("--graph", graph_file, "--machine", "tree:4:4:4/1:10:100")
+    for text in ("64 ranks on 64 cores", "block:cyclic", "bytes within", "level3", "rank  core"):
+        assert text in done.stdout
+
+
+def test_output_is_written_whole(graph_file: str, tmp_path: Path) -> None:
+    file = tmp_path / "placement.json"
+    done = run("--graph", graph_file, "--machine", "tree:64/1", "--format", "json", "-o", str(file))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert json.loads(file.read_text())["ranks"] == 64
+    assert [path.name for path in tmp_path.iterdir()] == ["placement.json"]
+
+
+def test_output_that_cannot_be_written_is_one_line(graph_file: str, tmp_path: Path) -> None:
+    done = run("--graph", graph_file, "--machine", "tree:64/1", "-o", str(tmp_path / "no" / "file"))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (4, "", 1)
+
+
+@pytest.mark.parametrize(
+    ("graph", "machine", "code"),
+    [(None, "tree:8:4/1:10", 7), ("/no/such/file", "tree:8:8/1:10", 5), (None, "tree:8:8/1", 6)],
+)
+def test_errors_are_one_line_with_a_code_of_their_own(
+    graph: str | None, machine: str, code: int, graph_file: str
+) -> None:
+    done = run("--graph", graph or graph_file, "--machine", machine)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (code, "", 1)
+
+
+def test_a_graph_without_traffic_says_so(tmp_path: Path) -> None:
+    write_graph(graph_of([(0, 1, 0.0)], 4), tmp_path / "g.npz")
+    done = run("--graph", str(tmp_path / "g.npz"), "--machine", "tree:4/1")
+    assert done.returncode == 0
+    assert "No traffic" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_gives_the_best_so_far(number: signal.Signals) -> None:
+    graph, machine = shuffled(grid(24, 24, 24)), parse_tree("tree:8:4:54:8/1:5:10:100")
+    # The search would go on for a minute; the signal comes while it runs.
+    timer = threading.Timer(1.0, os.kill, (os.getpid(), number))
+    with termination_as_interrupt():
+        timer.start()
+        placement = place(graph, machine, effort="best")
+        timer.join()
+    check_placement(graph, machine, placement.core_of_rank)
+    assert placement.cost <= min(placement.baselines.values())
