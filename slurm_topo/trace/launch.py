@@ -46,14 +46,17 @@ class Launch:
 
 
 def traced_environment(environ: Mapping[str, str], preload: Path, counters: Path | str) -> dict[str, str]:
-    """The environment of a traced launch; what the user preloads stays in front."""
+    """The environment of a traced launch.
+
+    What the user preloads stays, behind the tracer, which calls what comes after it.
+    """
     libraries = [p for p in environ.get("LD_PRELOAD", "").replace(":", " ").split() if p != str(preload)]
     sanitizer = [o for o in environ.get("ASAN_OPTIONS", "").split(":") if o]
     if not any(o.startswith(LINK_ORDER) for o in sanitizer):
         sanitizer.append(f"{LINK_ORDER}=0")
     return {
         **environ,
-        "LD_PRELOAD": ":".join([*libraries, str(preload)]),
+        "LD_PRELOAD": ":".join([str(preload), *libraries]),
         "ASAN_OPTIONS": ":".join(sanitizer),
         COUNTERS: str(counters),
     }

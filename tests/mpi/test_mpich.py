@@ -1,4 +1,4 @@
-"""The same programs with MPICH (an unpacked one may be named by SLURM_TOPO_TEST_MPICH)."""
+"""The same programs with MPICH (an unpacked one may be named by TEST_MPICH_ROOT)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from slurm_topo.trace import Trace
 
 pytestmark = pytest.mark.mpi
-ROOT = Path(os.environ.get("SLURM_TOPO_TEST_MPICH", "/"))
+ROOT = Path(os.environ.get("TEST_MPICH_ROOT", "/"))
 PROGRAMS = Path(__file__).parent / "programs"
 RANKS = 4
 Table = dict[tuple[int, int], tuple[int, int]]

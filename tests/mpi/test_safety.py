@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from slurm_topo.trace import Trace, merge_traces, traced_environment
+from slurm_topo.trace import Trace, merge_traces
 
 pytestmark = pytest.mark.mpi
 RANKS = 4
@@ -78,21 +78,34 @@ def test_programs_without_mpi_are_untouched(run: Callable[..., Any], counters: P
     assert list(counters.iterdir()) == []
 
 
-def test_what_the_user_preloads_is_kept(
-    ends: Callable[..., list[str]], run: Callable[..., Any], collect: Callable[[], Trace], tmp_path: Path
+@pytest.mark.parametrize("order", ["behind", "in front"])
+def test_a_tool_that_the_user_preloads_sees_the_calls_too(
+    ends: Callable[..., list[str]],
+    run: Callable[..., Any],
+    collect: Callable[[], Trace],
+    counters: Path,
+    native: Path,
+    tmp_path: Path,
+    order: str,
 ) -> None:
     source, library = tmp_path / "mine.c", tmp_path / "mine.so"
     source.write_text(
-        "#include <mpi.h>\n#include <unistd.h>\n"
-        'int MPI_Init(int *c, char ***v) { (void)!write(1, "mine\\n", 5); return PMPI_Init(c, v); }\n'
+        "#include <mpi.h>\n#include <stdio.h>\n"
+        "static int calls;\n"
+        "int MPI_Init(int *c, char ***v) { return PMPI_Init(c, v); }\n"
+        "int MPI_Barrier(MPI_Comm c) { calls++; return PMPI_Barrier(c); }\n"
+        'int MPI_Finalize(void) { printf("mine %d\\n", calls); return PMPI_Finalize(); }\n'
     )
     subprocess.run(["mpicc", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
-    done = run(ends("finalize"), environment={"LD_PRELOAD": str(library)})
-    # The user's tool is in front and takes MPI_Init for itself.
-    assert (done.returncode, done.stdout) == (0, "mine\n" * RANKS)
-    assert p2p_messages(collect()) == [10] * RANKS
-    environment = traced_environment({"LD_PRELOAD": "a.so:b.so"}, Path("/t.so"), "/c")
-    assert environment["LD_PRELOAD"] == "a.so:b.so:/t.so"
+    ours = str(native / "libslurm_topo_trace.so")
+    preload = f"{ours}:{library}" if order == "behind" else f"{library}:{ours}"
+    environment = {"LD_PRELOAD": preload, "SLURM_TOPO_JOB_COUNTERS": str(counters)}
+    done = run(ends("finalize"), traced=False, environment=environment)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "mine 1\n" * RANKS, "")
+    trace = collect()
+    assert p2p_messages(trace) == [10] * RANKS
+    # In front it takes the barrier and the end for itself.
+    assert all(r.finalized and r.collectives == 1 for r in trace.ranks) == (order == "behind")
 
 
 @pytest.mark.parametrize("place", ["missing", "file", "link", "relative", "writable"])

@@ -117,10 +117,17 @@ static void *find_by_now(const char *name)
     return symbol;
 }
 
-/* Libraries without a profiling name of the function (MPICH's Fortran 2008) have it under its own. */
+/*
+ * What comes next under the same name: the MPI library itself, or a tool of the user that is preloaded behind this one
+ * and must see the calls as well. Where the MPI library is loaded locally nothing comes next; it is asked directly then,
+ * for the profiling name, which MPICH's Fortran 2008 does not have.
+ */
 static void *find_real(unsigned long number)
 {
-    void *symbol = find(real_names[number]);
+    void *symbol = dlsym(RTLD_NEXT, names[number]);
+
+    if (!symbol)
+        symbol = find(real_names[number]);
     return symbol ? symbol : find(names[number]);
 }
 

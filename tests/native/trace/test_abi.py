@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(os.environ.get("SLURM_TOPO_TEST_MPICH", "/"))
+ROOT = Path(os.environ.get("TEST_MPICH_ROOT", "/"))
 HEADERS = {
     "OPENMPI": ["usr/lib/*/openmpi/include/mpi.h", "usr/lib64/openmpi/include/mpi.h"],
     "MPICH": ["usr/include/*/mpich/mpi.h", "usr/include/mpich-*/mpi.h"],

@@ -158,7 +158,7 @@ def test_library_of_the_settings_is_the_only_one_looked_for(tmp_path: Path) -> N
 def test_environment_keeps_the_order_of_preloads() -> None:
     environment = traced_environment({"LD_PRELOAD": "b.so /t.so", "A": "1"}, Path("/t.so"), "/c")
     assert environment == {
-        "LD_PRELOAD": "b.so:/t.so",
+        "LD_PRELOAD": "/t.so:b.so",
         "A": "1",
         "SLURM_TOPO_JOB_COUNTERS": "/c",
         "ASAN_OPTIONS": "verify_asan_link_order=0",
