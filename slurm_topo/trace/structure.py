@@ -137,20 +137,27 @@ def _grid(
     offset = np.where(open_, raw, wrapped)
     usable = near & (np.abs(offset) <= FAR).all(axis=1)
     keys, group = np.unique(offset, axis=0, return_inverse=True)
+    members = [(tuple(int(k) for k in key), (group.ravel() == i) & usable) for i, key in enumerate(keys)]
+    complete = {o for o, mine in members if 0 < COVERED * _pairs(dims, periodic, o) <= mine.sum()}
+    # A stencil that reaches far or across reaches the next ranks as well; else the grid is another one.
+    stencil = {o for o in complete if _steps(o) <= complete}
     directions, explained, existing, possible = [], 0.0, 0.0, 0.0
-    for i, key in enumerate(keys):
-        mine = (group.ravel() == i) & usable
-        pairs = _pairs(dims, periodic, key)
-        if not pairs or mine.sum() < COVERED * pairs:
-            continue
-        directions.append(_direction(tuple(int(k) for k in key), nbytes[mine], messages[mine]))
-        explained += float(nbytes[mine].sum())
-        existing += float(mine.sum())
-        possible += pairs
+    for offset_, mine in members:
+        if offset_ in stencil:
+            directions.append(_direction(offset_, nbytes[mine], messages[mine]))
+            explained += float(nbytes[mine].sum())
+            existing += float(mine.sum())
+            possible += _pairs(dims, periodic, offset_)
     if not directions:
         return None
     confidence = explained / float(nbytes.sum()) * existing / possible
     return Structure("grid", dims, periodic, tuple(directions), confidence)
+
+
+def _steps(offset: tuple[int, ...]) -> set[tuple[int, ...]]:
+    """The single steps along each dimension that an offset is made of."""
+    k = len(offset)
+    return {tuple((o > 0) - (o < 0) if i == j else 0 for j in range(k)) for i, o in enumerate(offset) if o}
 
 
 def _is_periodic(i: int, size: Ints, raw: Ints, wrapped: Ints, wraps: Ints, near: Ints) -> bool:
@@ -164,9 +171,9 @@ def _is_periodic(i: int, size: Ints, raw: Ints, wrapped: Ints, wraps: Ints, near
     return across >= 0.5 * inside * reach / (float(size[i]) - reach)
 
 
-def _pairs(dims: tuple[int, ...], periodic: tuple[bool, ...], offset: Ints) -> int:
+def _pairs(dims: tuple[int, ...], periodic: tuple[bool, ...], offset: tuple[int, ...]) -> int:
     """Pairs that an offset has on a grid."""
-    per = [d if p else max(d - abs(int(o)), 0) for d, p, o in zip(dims, periodic, offset, strict=True)]
+    per = [d if p else max(d - abs(o), 0) for d, p, o in zip(dims, periodic, offset, strict=True)]
     return prod(per)
 
 

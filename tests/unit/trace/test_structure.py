@@ -74,6 +74,13 @@ def test_corners_belong_to_the_stencil() -> None:
     assert len(found.directions) == 8
 
 
+def test_a_stencil_of_two_steps_is_one() -> None:
+    wide = [*faces(8.0, 8.0), ((2, 0), 2.0), ((-2, 0), 2.0), ((0, 2), 2.0), ((0, -2), 2.0)]
+    found = recognise(grid_graph((6, 7), (False, False), wide))
+    assert found is not None
+    assert (found.dims, len(found.directions)) == ((6, 7), 8)
+
+
 def test_one_way_ring_and_everybody() -> None:
     ring = recognise(grid_graph((12,), (True,), [((1,), 5.0)]))
     assert ring is not None
@@ -105,6 +112,8 @@ def test_irregular_graphs_are_none() -> None:
         assert recognise(build_graph(n, u, v, rng.random(6 * n))) is None
     star = np.arange(1, 24)
     assert recognise(build_graph(24, np.zeros(23, int), star, np.ones(23))) is None
+    ranks = np.arange(16)
+    assert recognise(build_graph(16, ranks, (ranks + 3) % 16, np.ones(16))) is None
     shuffled = rng.permutation(36)
     regular = grid_graph((6, 6), (False, False), faces(1, 1))
     mixed = build_graph(36, shuffled[regular.source], shuffled[regular.target], regular.nbytes)
