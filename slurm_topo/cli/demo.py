@@ -18,6 +18,7 @@ from pathlib import Path
 
 import click
 
+from slurm_topo.cli.lab import folder_option
 from slurm_topo.errors import LabError
 
 SCRIPTS = ("halo3d.sh", "halo3d-mpi4py.sh")
@@ -59,15 +60,7 @@ class Demo:
 
 
 @click.command()
-@click.option(
-    "--dir",
-    "folder",
-    envvar="SLURM_TOPO_LAB_DIR",
-    default="lab",
-    show_default="./lab",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder of the lab.",
-)
+@folder_option
 @click.option(
     "--runs", default=4, show_default=True, type=click.IntRange(1, 20), help="Runs before and after."
 )
