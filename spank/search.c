@@ -10,6 +10,8 @@
 #include "child.h"
 #include "spool.h"
 
+#define MISSING "plan: missing"
+
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
 	/* FNV-1a, the byte 0 included, so that two texts never read as one. */
@@ -54,7 +56,7 @@ static int load_plan(struct st_launch *launch)
 	snprintf(file, sizeof(file), "%s.plan", launch->name);
 	text = st_file_read(launch->plans, file, ST_PLAN_MAX, &size, &launch->why);
 	if (!text)
-		return launch->why.text[0] ? -1 : st_why_set(&launch->why, "plan: missing");
+		return launch->why.text[0] ? -1 : st_why_set(&launch->why, "%s", MISSING);
 	if (st_plan_parse(&launch->plan, text, size, &launch->why) < 0)
 		return -1;
 	if (launch->plan.job != launch->job || launch->plan.ranks != launch->shape.ntasks ||
@@ -134,7 +136,9 @@ static int compute_plan(struct st_launch *launch)
 	}
 	if (load_plan(launch) == 0)
 		return 0;
-	return launch->plan.text ? -1 : st_why_set(&launch->why, "place: wrote no plan");
+	if (!strcmp(launch->why.text, MISSING))
+		st_why_set(&launch->why, "place: wrote no plan");
+	return -1;
 }
 
 int st_search(struct st_launch *launch)

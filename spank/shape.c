@@ -96,6 +96,8 @@ static void apply(struct reading *reading, const struct st_option *option)
 		break;
 	case ST_TOPO:
 		reading->shape->topo = st_arm_parse(option->value);
+		/* srun will reject it. */
+		reading->shape->info |= reading->shape->topo < 0;
 		break;
 	case ST_INFO:
 		reading->shape->info = true;

@@ -59,6 +59,14 @@ FAULTS: dict[str, tuple[Callable[[Site], object], str]] = {
         lambda s: s.script("#!/nonexistent/python\n"),
         "place: ended with exit code 127: cannot be executed: No such file or directory",
     ),
+    "plan writable": (
+        lambda s: s.script(
+            '#!/bin/sh\nfor plan; do :; done\ncp ../answer "$plan"; chmod 666 "$plan"\n'.replace(
+                "../", f"{s.folder}/"
+            )
+        ),
+        "77-2x1-.*.plan: others may write it",
+    ),
     "plan rubbish": (
         lambda s: (s.folder / "answer").write_bytes(os.urandom(5000)),
         "plan: does not begin with",

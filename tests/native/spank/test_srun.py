@@ -178,8 +178,9 @@ def test_plan_of_an_outer_step_is_dropped(site: Site) -> None:
     assert "SLURM_TOPO_JOB_PLAN" not in result.now
 
 
-def test_help_costs_no_record(site: Site) -> None:
-    site.srun("--help")
+@pytest.mark.parametrize("option", ["--help", "--topo=sideways"])
+def test_srun_that_launches_nothing_costs_no_record(site: Site, option: str) -> None:
+    assert site.srun(option, "./app").lines == []
     assert not (site.user / "records").exists()
 
 
