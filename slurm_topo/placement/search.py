@@ -29,7 +29,9 @@ class Effort:
         By what share the cost is raised before it is annealed down again: little for graphs whose
         multisection is perfect already (grids), a lot for those without structure.
     rounds : int
-        After each round the better half of the heats goes on with more work.
+        After each round the heats that did well go on with three times the work, the hottest of them at last.
+    tolerance : float
+        How much worse than the best trial a trial may be to do well.
     """
 
     seconds_at_128: float
@@ -37,6 +39,7 @@ class Effort:
     starts: float
     trial: float
     rounds: int
+    tolerance: float
     heats: tuple[float, ...]
 
     def work(self, ranks: int) -> float:
@@ -44,15 +47,24 @@ class Effort:
         return float(self.seconds_at_128 * (max(ranks, 16) / 128) ** self.growth)
 
 
-LAUNCH = Effort(seconds_at_128=0.068, growth=0.82, starts=0.2, trial=0.07, rounds=1, heats=(0.02, 0.2))
+LAUNCH = Effort(
+    seconds_at_128=0.068, growth=0.82, starts=0.2, trial=0.07, rounds=1, tolerance=0.012, heats=(0.02, 0.2)
+)
 BEST = Effort(
-    seconds_at_128=1.0, growth=0.83, starts=0.1, trial=0.02, rounds=2, heats=(0.0, 0.02, 0.1, 0.3, 1.0)
+    seconds_at_128=1.1,
+    growth=0.86,
+    starts=0.1,
+    trial=0.02,
+    rounds=2,
+    tolerance=0.03,
+    heats=(0.0, 0.02, 0.1, 0.3, 1.0),
 )
 
 # Rises of the restarts for few ranks.
 HOTTEST, WARM, MILD = 1.0, 0.3, 0.02
 # A long annealing proposes LONG_RUN swaps a vertex, or SHORT_RUN times the vertices where that is less.
-LONG_RUN, SHORT_RUN, MOST_RUNS = 40_000, 20, 100
+LONG_RUN, SHORT_RUN, MOST_RUNS, FEW = 40_000, 20, 100, 256
+MOST_HEATS = 3
 COLD, COLD_FALL, WARM_FALL = 0.3, 300.0, 7.0
 
 # Pairs or clusters, one cut or the best of three, and the taste for edges of some weights.
@@ -105,15 +117,15 @@ class Search:
         left = work * (1 - effort.starts)
         heats, share = list(effort.heats), work * effort.trial
         for _ in range(effort.rounds):
-            results = [(self._anneal(heat, share), heat) for heat in heats]
+            results = {heat: self._anneal(heat, share) for heat in heats}
             left -= share * len(heats)
             if self.control.expired():
                 return
-            heats = [heat for _, heat in sorted(results)[: (len(heats) + 1) // 2]]
+            # Short trials are kind to the cold: what comes near them wins when the annealing is long.
+            enough = min(results.values()) * (1 + effort.tolerance)
+            heats = sorted(heat for heat in heats if results[heat] <= enough)[-MOST_HEATS:]
             share *= 3
-            if share * len(heats) > left / 2:
-                break
-        self._long(heats[0], left * 0.85)
+        self._long(heats[-1], left * 0.85)
         self._anneal(0.0, left * 0.15)
 
     def _starts(self, work: float) -> None:
@@ -139,11 +151,14 @@ class Search:
         vertices = self.instance.vertices
         run = vertices * min(LONG_RUN, SHORT_RUN * vertices) * self.move_work()
         runs = max(1, min(MOST_RUNS, int(work / run)))
+        few = vertices <= FEW
+        heats = (heat, 0.0, HOTTEST, 0.0, WARM, MILD) if few else (heat, WARM, HOTTEST)
         for turn in range(runs):
             if self.control.expired():
                 return
-            fresh = self._multisection(STYLES[turn // 2 % len(STYLES)]) if turn % 2 else None
-            self._anneal((heat, 0.0, HOTTEST, 0.0, WARM, MILD)[turn % 6], work / runs, fresh)
+            # Few ranks: every other run has a start of its own.
+            fresh = self._multisection(STYLES[turn // 2 % len(STYLES)]) if few and turn % 2 else None
+            self._anneal(heats[turn % len(heats)], work / runs, fresh)
 
     def _anneal(self, rise: float, work: float, start: Ints | None = None) -> float:
         """Anneal the best placement, or a start; the cost that this reached."""
