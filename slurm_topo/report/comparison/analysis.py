@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -182,14 +184,15 @@ def _percent(value: float) -> str:
     return f"{value:.1%}" if np.isfinite(value) else "not known"
 
 
-def alternatives(runs: Runs, method: Method) -> tuple[tuple[str, Analysis], ...]:
+def alternatives(runs: Runs, method: Method) -> Iterator[tuple[str, Analysis]]:
     """The same comparison by other methods: does the result hang on a choice? At most 200 resamples each."""
     method = replace(method, repetitions=min(method.repetitions, 200))
-    other_estimand = "assigned" if method.estimand == "placed" else "placed"
-    other_inference = "runs" if method.inference == "programs" else "programs"
-    return (
-        (f"estimand {other_estimand}", analyse(runs, replace(method, estimand=other_estimand))),
-        (f"inference {other_inference}", analyse(runs, replace(method, inference=other_inference))),
-        ("no adjustment", analyse(runs, replace(method, adjust=()))),
-        ("another seed", analyse(runs, replace(method, seed=method.seed + 1))),
-    )
+    changes: dict[str, dict[str, Any]] = {
+        "estimand": {"estimand": "assigned" if method.estimand == "placed" else "placed"},
+        "inference": {"inference": "runs" if method.inference == "programs" else "programs"},
+        "no adjustment": {"adjust": ()},
+        "another seed": {"seed": method.seed + 1},
+    }
+    for name, change in changes.items():
+        word = change.get(name)
+        yield (f"{name} {word}" if word else name), analyse(runs, replace(method, **change))
