@@ -62,9 +62,13 @@ wait_for $(submit alice ring.sh -J full -N 1 -n 16) $(submit alice ring.sh -J wi
 """,
         180,
     ),
-    # Fewer ranks than cores, over two nodes.
+    # Fewer ranks than cores, over two nodes; the user has a number of threads in mind.
     case(
-        "11-spread", "wait_for $(submit alice ring.sh -J spread -N 2 -n 8 --ntasks-per-node=4 --exclusive)\n"
+        "11-spread",
+        """
+export OMP_NUM_THREADS=3
+wait_for $(submit alice ring.sh -J spread -N 2 -n 8 --ntasks-per-node=4 --exclusive)
+""",
     ),
     # Six cores of one node and ten of the other are taken.
     case(

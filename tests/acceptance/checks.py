@@ -55,6 +55,8 @@ def check_rank(rank: Rank, plan: Plan, shape: Shape) -> None:
     assert set(rank.pages) == numas, rank
     assert set(rank.mapped) == numas, rank
     assert sum(rank.pages.values()) == 1024, rank
+    # A nested srun would inherit a binding that is not in force any more.
+    assert "SLURM_CPU_BIND" not in rank.environment, rank
 
 
 def check_apart(ranks: list[Rank]) -> None:

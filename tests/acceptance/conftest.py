@@ -21,7 +21,7 @@ TOOLS = ("debootstrap", "qemu-system-x86_64", "mke2fs", "debugfs", "mpicc", "dpk
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """These proofs take a quarter of an hour: they run when they are named (``make acceptance``)."""
+    """These proofs take ten minutes and more: they run when they are named (``make acceptance``)."""
     del collection_path
     named = any("acceptance" in str(argument) for argument in config.invocation_params.args)
     return None if named else True

@@ -69,6 +69,14 @@ def test_several_cores_of_a_rank_lie_in_one_numa_node(numa: Results, passed: Pas
         assert len({NUMA.numa_of(cpu) for cpu in rank.cpus}) == 1
 
 
+def test_openmp_threads_follow_the_mask_unless_the_user_says_otherwise(numa: Results) -> None:
+    for rank in read_ranks(numa.out, "wide"):
+        assert rank.environment["OMP_NUM_THREADS"] == "2"
+        assert rank.environment["OMP_PLACES"] == "cores"
+        assert frozenset(expand_ints(rank.environment["GOMP_CPU_AFFINITY"])) == rank.cpus
+    assert {rank.environment["OMP_NUM_THREADS"] for rank in read_ranks(numa.out, "spread")} == {"3"}
+
+
 def test_fewer_ranks_than_cores_are_spread_over_numa_nodes(numa: Results, passed: Passed) -> None:
     passed(numa, "11-spread")
     _, ranks = check_placed(numa, NUMA, "spread", 8)
