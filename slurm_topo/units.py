@@ -145,7 +145,8 @@ def fold_hostlist(hosts: Iterable[str]) -> str:
         if not match:
             order.append(host)
             continue
-        width = len(match[2]) if match[2].startswith("0") else 0
+        # A zero alone is a number; in front of others it is padding.
+        width = len(match[2]) if match[2].startswith("0") and match[2] != "0" else 0
         key = (match[1], width)
         if key not in groups:
             groups[key] = []

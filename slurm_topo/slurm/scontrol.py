@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from slurm_topo.errors import SlurmError
+from slurm_topo.errors import MachineError, SlurmError
 from slurm_topo.machine import NodeShape, Switch
+from slurm_topo.machine.fabrics import is_topology_conf, parse_topology_conf
 from slurm_topo.slurm import values
 from slurm_topo.slurm.command import Runner, run_command
 from slurm_topo.units import expand_hostlist, expand_ints
@@ -137,24 +138,22 @@ def read_switches(run: Runner = run_command) -> list[Switch]:
 
 
 def parse_switches(text: str) -> list[Switch]:
-    """Switches of ``scontrol show topology`` or of a topology.conf.
+    """Switches of ``scontrol show topology`` or of a topology.conf; blocks are switches too.
 
-    Lines are continued with a backslash, comments begin with ``#``; ``Nodes`` of a switch above others
-    are all nodes below it, so they are left out there.
+    Empty where the text names neither: a flat network. ``Nodes`` of a switch above others are all nodes below
+    it, so they are left out there; a node that several switches claim stays below the first.
+
+    Raises
+    ------
+    SlurmError
+        The text cannot be understood.
     """
-    switches = []
-    for line in re.sub(r"\\\n", " ", text).splitlines():
-        fields = {k.lower(): v for k, v in fields_of_line(line.partition("#")[0]).items()}
-        if "switchname" not in fields:
-            continue
-        below = _names(fields.get("switches", ""))
-        nodes = () if below else _names(fields.get("nodes", ""))
-        switches.append(Switch(fields["switchname"], nodes, below))
-    return switches
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return () if text in ("", "(null)") else tuple(expand_hostlist(text))
+    if not is_topology_conf(text):
+        return []
+    try:
+        return list(parse_topology_conf(text).switches)
+    except MachineError as error:
+        raise SlurmError(f"scontrol show topology: {error}") from error
 
 
 def read_cluster_name(run: Runner = run_command) -> str:

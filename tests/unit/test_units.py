@@ -53,6 +53,24 @@ def test_folded_hostlist_expands_to_the_same_hosts(numbers: list[int]) -> None:
     assert set(units.expand_hostlist(units.fold_hostlist(sorted(hosts)))) == hosts
 
 
+@pytest.mark.parametrize(
+    ("hosts", "folded"),
+    [
+        (["n0", "n1"], "n[0-1]"),
+        (["n00", "n01"], "n[00-01]"),
+        (["n0", "n00", "n1"], "n[0-1],n00"),
+        (["n9", "n10"], "n[9-10]"),
+    ],
+)
+def test_a_zero_alone_is_no_padding(hosts: list[str], folded: str) -> None:
+    assert units.fold_hostlist(hosts) == folded
+
+
+@given(st.lists(st.from_regex(r"[a-c][0-9]{1,3}", fullmatch=True), unique=True))
+def test_padded_names_fold_without_loss(hosts: list[str]) -> None:
+    assert set(units.expand_hostlist(units.fold_hostlist(hosts))) == set(hosts)
+
+
 @given(st.sets(st.integers(0, 4000), max_size=80))
 def test_folded_numbers_expand_to_the_same_numbers(numbers: set[int]) -> None:
     assert units.expand_ints(units.fold_ints(numbers)) == sorted(numbers)

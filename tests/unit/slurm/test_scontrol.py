@@ -73,6 +73,37 @@ def test_switches_of_scontrol_and_of_the_file():
     assert (top.nodes, top.switches) == ((), ("s1", "s2"))
 
 
+def test_blocks_are_switches():
+    shown = (
+        "BlockName=b1 BlockIndex=0 Nodes=n[1-2] BlockSize=2\n"
+        "BlockName=b2 BlockIndex=1 Nodes=n[3-4] BlockSize=2\n"
+        "AggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[1-4] BlockSize=4\n"
+    )
+    assert [(s.nodes, s.switches) for s in parse_switches(shown)] == [
+        (("n1", "n2"), ()),
+        (("n3", "n4"), ()),
+        ((), ("b1", "b2")),
+    ]
+
+
+def test_node_under_two_switches_stays_below_the_first():
+    switches = parse_switches("SwitchName=a Level=0 Nodes=n[1-2]\nSwitchName=b Level=0 Nodes=n[2-3]\n")
+    assert [s.nodes for s in switches] == [("n1", "n2"), ("n3",)]
+
+
+def test_what_a_later_slurm_says_of_a_switch_is_no_obstacle():
+    assert parse_switches("SwitchName=a Level=0 LinkSpeed=1 Nodes=n1 Colour=blue\n")[0].nodes == ("n1",)
+
+
+def test_fabric_that_makes_no_sense_is_an_error_of_slurm():
+    with pytest.raises(SlurmError, match="show topology"):
+        parse_switches("SwitchName=top Level=1 Switches=gone\n")
+
+
+def test_text_without_switches_is_a_flat_network():
+    assert parse_switches("No topology information available\n") == []
+
+
 def test_flat_network_has_no_switches():
     def fail(argv):
         raise SlurmError("scontrol: failed (No topology information available); try it by hand")
