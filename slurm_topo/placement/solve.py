@@ -177,7 +177,7 @@ def _run(search: Search, effort: Effort, ranks: int, control: Control) -> None:
             done.set()
 
     threading.Thread(target=work, name="placement", daemon=True).start()
-    # Not Thread.join: interrupted once, CPython 3.11 takes the thread for ended while the kernel still runs.
+    # Not Thread.join: interrupted once it takes the thread for ended (CPython 3.11); the kernel still runs.
     while not done.is_set():
         try:
             done.wait()
