@@ -138,12 +138,10 @@ def _grid(
     size = np.array(dims, np.int32)
     raw = _coordinates(dims, target) - _coordinates(dims, source)
     wrapped = (raw + (size - 1) // 2) % size - (size - 1) // 2
-    # With two ranks in a dimension both ways are the same, and there is nothing to close.
-    wraps = (wrapped != raw) & (size > 2)
     near = (np.abs(wrapped) <= FAR).all(axis=1)
     if nbytes[near].sum() < LEAST_CONFIDENCE * nbytes.sum():
         return None
-    periodic = tuple(_is_periodic(i, size, raw, wrapped, wraps, near) for i in range(len(dims)))
+    periodic = tuple(_is_periodic(i, d, raw, wrapped, nbytes) for i, d in enumerate(dims))
     offset = np.where([not p for p in periodic], raw, wrapped)
     usable = near & (np.abs(offset) <= FAR).all(axis=1)
     # Offsets as numbers in base 2 * FAR + 1, so that pairs can be counted by them.
@@ -178,15 +176,13 @@ def _steps(offset: tuple[int, ...]) -> set[tuple[int, ...]]:
     return {tuple((o > 0) - (o < 0) if i == j else 0 for j in range(k)) for i, o in enumerate(offset) if o}
 
 
-def _is_periodic(i: int, size: Ints, raw: Ints, wrapped: Ints, wraps: Ints, near: Ints) -> bool:
-    """Half of the pairs that a closed dimension would have across its ends are there."""
-    steps = near & (np.abs(wrapped[:, i]) > 0)
-    if size[i] <= 2 or not steps.any():
-        return False
-    across = float((wraps[:, i] & steps).sum())
-    inside = float((~wraps[:, i] & steps).sum())
-    reach = float(np.abs(wrapped[steps, i]).mean())
-    return across >= 0.5 * inside * reach / (float(size[i]) - reach)
+def _is_periodic(i: int, size: int, raw: Ints, wrapped: Ints, nbytes: Floats) -> bool:
+    """Across the ends of a dimension goes at least half of what a closed one would send there."""
+    single = np.abs(wrapped[:, i]) == 1
+    across = float(nbytes[single & (raw[:, i] != wrapped[:, i])].sum())
+    inside = float(nbytes[single & (raw[:, i] == wrapped[:, i])].sum())
+    # With two ranks in a dimension both ways are the same, and there is nothing to close.
+    return size > 2 and across > 0 and across >= 0.5 * inside / (size - 1)
 
 
 def _pairs(dims: tuple[int, ...], periodic: tuple[bool, ...], offset: tuple[int, ...]) -> int:
