@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-import numpy as np
 
 from slurm_topo.cli.report import filter_options, make_filter, write_output
 from slurm_topo.config import load_settings
@@ -25,7 +24,7 @@ from slurm_topo.report.comparison.method import Method, read_method
 from slurm_topo.report.comparison.prices import Prices, read_prices
 from slurm_topo.report.comparison.result import BY_ARM, BY_CALENDAR, Origin
 from slurm_topo.report.comparison.result import compare as compare_runs
-from slurm_topo.report.load import Filter, load_for_comparison
+from slurm_topo.report.load import Filter, load_for_comparison, with_end
 from slurm_topo.report.runs import Records
 
 _FILE = click.Path(dir_okay=False)
@@ -81,7 +80,7 @@ def compare(
         files = [("before", before), ("after", after)]
     else:
         settings = load_settings((ctx.obj or {}).get("config_file"), database=database)
-        records, wanted = _history(settings.database, wanted, shown)
+        records, wanted = _history(settings.database, wanted)
         source, design, files = f"history {settings.database}", BY_ARM, []
     if verify:
         _verify(Path(verify), records)
@@ -100,18 +99,37 @@ def compare(
     write_output(render_json(result) if form == "json" else headline(result), None)
 
 
-def _history(database: str, wanted: Filter, shown: tuple[tuple[str, str], ...]) -> tuple[Records, Filter]:
+def _history(database: str, wanted: Filter) -> tuple[Records, Filter]:
     """Runs of the history, and the filter with its end fixed so that the command can be repeated."""
     engine = open_engine(database, create=False)
     try:
         with database_errors(database):
+            wanted = with_end(engine, wanted)
             records = load_for_comparison(engine, wanted)
     finally:
         engine.dispose()
-    ends = (records.runs.start + np.nan_to_num(records.runs.elapsed))[np.isfinite(records.runs.start)]
-    if wanted.until is None and len(ends):
-        wanted = replace(wanted, until=float(np.floor(ends.max())) + 1)
-    return replace(records, filters=shown), wanted
+    argv = _chosen(wanted)
+    shown: dict[str, list[str]] = {}
+    for name, value in zip(argv[::2], argv[1::2], strict=True):
+        shown.setdefault(name.removeprefix("--"), []).append(value)
+    return replace(records, filters=tuple((k, ", ".join(v)) for k, v in shown.items())), wanted
+
+
+def _chosen(wanted: Filter) -> list[str]:
+    """The filter as options; every span is a fixed time."""
+    argv = []
+    for name, time_of in (("--since", wanted.since), ("--until", wanted.until)):
+        if time_of is not None:
+            argv += [name, datetime.fromtimestamp(time_of, UTC).strftime("%Y-%m-%dT%H:%M:%S")]
+    for name, values in (
+        ("--program", wanted.programs),
+        ("--user", wanted.users),
+        ("--account", wanted.accounts),
+        ("--partition", wanted.partitions),
+    ):
+        for value in values:
+            argv += [name, value]
+    return argv
 
 
 def _verify(path: Path, records: Records) -> None:
@@ -144,27 +162,13 @@ def _command(
     source: str,
     wanted: Filter,
 ) -> str:
-    """The command that makes the same files again: every span is a fixed time."""
+    """The command that makes the same files again."""
     argv = ["slurm-topo", "compare"]
     if before and after:
         argv += ["--before", before, "--after", after]
     else:
         argv += ["--database", source.removeprefix("history ")]
-    for name, time_of in (("--since", wanted.since), ("--until", wanted.until)):
-        if time_of is not None:
-            argv += [name, datetime.fromtimestamp(time_of, UTC).strftime("%Y-%m-%dT%H:%M:%S")]
-    for name, values in (
-        ("--program", wanted.programs),
-        ("--user", wanted.users),
-        ("--account", wanted.accounts),
-        ("--partition", wanted.partitions),
-    ):
-        for value in values:
-            argv += [name, value]
-    argv += [
-        part
-        for name, value in (("--method", method), ("--prices", prices))
-        if value
-        for part in (name, value)
-    ]
+    argv += _chosen(wanted)
+    for name, value in (("--method", method), ("--prices", prices)):
+        argv += [name, value] if value else []
     return shlex.join([*argv, "--seed", str(seed), "-o", "comparison"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -88,6 +88,17 @@ def load_for_comparison(engine: Engine, wanted: Filter) -> Records:
         details = _with_details(connection, runs.take(chosen), np.arange(len(chosen)))
         runs.overhead[chosen] = details.overhead
         return Records(runs, known, no_traffic())
+
+
+def with_end(engine: Engine, wanted: Filter) -> Filter:
+    """The filter with an end, just after the last run that there is, so that later runs never join in."""
+    if wanted.until is not None:
+        return wanted
+    j = jobs.c
+    statement = select(func.max(func.coalesce(j.ended, j.submitted))).where(*_conditions(wanted))
+    with engine.connect() as connection:
+        last = connection.execute(statement).scalar()
+    return wanted if last is None else replace(wanted, until=float(last) + 1)
 
 
 def _programs(connection: Connection) -> Iterator[Program]:

@@ -13,7 +13,7 @@ from slurm_topo.history.database import open_engine, transaction
 from slurm_topo.history.schema import jobs, programs
 from slurm_topo.model import Floats
 from slurm_topo.report import load as load_module
-from slurm_topo.report.load import Filter, load, newest_rows
+from slurm_topo.report.load import Filter, load, newest_rows, with_end
 from slurm_topo.report.runs import Mask, Runs
 from slurm_topo.report.summary import summarise
 
@@ -136,6 +136,18 @@ def test_what_the_submit_hook_left_alone_is_counted_with_its_reason(own_history:
     assert dict(report.stood_down)["user-list"] == 3
     assert report.unknown == 3
     assert report.runs == 1197
+
+
+def test_an_open_window_is_closed_after_the_last_run_whatever_its_steps_took(own_history: Path) -> None:
+    engine = open_engine(str(own_history), create=False)
+    with transaction(engine) as connection:
+        connection.execute(update(jobs).where(jobs.c.id == 1200).values(run_s=1.0, ended=2_000_000_000))
+    closed = with_end(engine, Filter())
+    assert closed.until == 2_000_000_001
+    assert len(load(engine, closed).runs) == 1200
+    assert with_end(engine, Filter(until=5.0)).until == 5.0
+    assert with_end(engine, Filter(users=("nobody",))).until is None
+    engine.dispose()
 
 
 def test_a_program_that_was_switched_back_says_why(own_history: Path) -> None:
