@@ -49,6 +49,23 @@ def format_size(nbytes: float) -> str:
     return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
 
 
+def format_rate(bandwidth: float) -> str:
+    """Bytes per second for people, in decimal units as links are sold, with three digits.
+
+    Examples
+    --------
+    >>> format_rate(23.9e6), format_rate(4e9)
+    ('23.9 MB/s', '4.00 GB/s')
+    """
+    value = float(bandwidth)
+    for unit in ("B/s", "kB/s", "MB/s", "GB/s"):
+        if abs(value) < 999.5 or unit == "GB/s":
+            break
+        value /= 1000
+    digits = 0 if abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
+    return f"{value:.{digits}f} {unit}"
+
+
 def parse_time(text: str) -> float:
     """Seconds of a Slurm time: ``MM``, ``MM:SS``, ``HH:MM:SS``, ``D-HH``, ``D-HH:MM``, ``D-HH:MM:SS[.f]``.
 

@@ -31,7 +31,7 @@ from slurm_topo.machine.calibrate import (
 from slurm_topo.machine.calibrate.fit import measured_levels, oddities
 from slurm_topo.machine.read import kind_of
 from slurm_topo.model import Machine
-from slurm_topo.units import expand_hostlist
+from slurm_topo.units import expand_hostlist, format_rate
 
 _SOURCE = Path(__file__).resolve().parent.parent / "machine" / "calibrate" / "pingpong.c"
 
@@ -214,7 +214,7 @@ def _print(options: CalibrateOptions, plan: CalibrationPlan, fits: list[LevelFit
 def _table(fits: list[LevelFit]) -> str:
     rows = [["level", "latency", "one pair", "pairs", "share of a pair", "together", "spread"]]
     for fit in fits:
-        rates = [f"{value / 1e9:.3f} GB/s" for value in (fit.one_pair, fit.share, fit.total)]
+        rates = [format_rate(value) for value in (fit.one_pair, fit.share, fit.total)]
         times = [fit.name, f"{fit.latency_s * 1e6:.2f} us", rates[0], str(fit.pairs)]
         rows.append([*times, rates[1], rates[2], f"{100 * fit.spread:.0f} %"])
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

@@ -180,6 +180,7 @@ def describe(graph: CommGraph, machine: Machine, placement: Placement) -> dict[s
         "seed": placement.seed,
         "seconds": round(placement.seconds, 4),
         "levels": [level.name for level in machine.levels],
+        "costs": {level.name: level.origin for level in machine.levels},
         "bytes_by_level": bytes_by_level(graph, machine, placement.core_of_rank).tolist(),
         "placement": placement.core_of_rank.tolist(),
     }
@@ -189,13 +190,23 @@ def _as_json(graph: CommGraph, machine: Machine, placement: Placement) -> str:
     return json.dumps(describe(graph, machine, placement)) + "\n"
 
 
+def _costs_line(machine: Machine) -> str:
+    """Whether anybody has measured what the levels cost."""
+    names: dict[str, list[str]] = {}
+    for level in machine.levels:
+        names.setdefault(level.origin, []).append(level.name)
+    said = "; ".join(f"{origin} for {', '.join(levels)}" for origin, levels in sorted(names.items()))
+    hint = " (`slurm-topo machine calibrate` measures them)" if "assumed" in names else ""
+    return f"costs of the levels: {said}{hint}"
+
+
 def _as_table(graph: CommGraph, machine: Machine, placement: Placement) -> str:
     lines = [f"{graph.ranks} ranks on {machine.cores} cores, seed {placement.seed}, {placement.solver}", ""]
     if not graph.source.size:
         lines[1:] = ["No traffic in this graph: placed as Slurm does.", ""]
     lines += _cost_lines(placement)
     lines += ["", *_level_lines(graph, machine, placement)]
-    lines += ["", *_rank_lines(machine, placement)]
+    lines += ["", _costs_line(machine), "", *_rank_lines(machine, placement)]
     return "\n".join(lines) + "\n"
 
 

@@ -49,7 +49,7 @@ def build_machine(
     Notes
     -----
     A level without a pair of cores of its own is left out: it groups as the level inside it. ``node`` always
-    stays, and takes the cost of the level that it coincides with.
+    stays, and takes the cost of the level that it coincides with, unless only its own is known.
     """
     classes = [_as_slots(c, slots) for c in classes]
     sizes = np.array([c.cores for c in classes], dtype=np.int64)
@@ -121,6 +121,9 @@ def _collapse(
         if name == "node" and adds_nothing and levels:
             # Same groups as the level inside: its cost, the name that reports look for.
             last = levels.pop()
+            if last.origin == "assumed":
+                # Somebody may know better what the node costs as a whole.
+                last = costs.get(name, last)
             levels.append(Level(name, last.latency_s, last.seconds_per_byte, last.origin))
             rows[-1] = groups
         elif name == "node" or not adds_nothing:

@@ -8,7 +8,7 @@ from typing import Any
 from slurm_topo.machine.cluster import Cluster
 from slurm_topo.machine.clusterfile import ordered_hostlist
 from slurm_topo.machine.levels import origin_of
-from slurm_topo.units import fold_hostlist
+from slurm_topo.units import fold_hostlist, format_rate
 
 
 def cluster_summary(cluster: Cluster) -> dict[str, Any]:
@@ -81,7 +81,7 @@ def cluster_table(cluster: Cluster) -> str:
     lines += [*_aligned(rows), "", *_switch_lines(cluster)]
     rows = [["level", "groups", "latency", "bandwidth", "origin"]]
     for level in summary["levels"]:
-        latency, bandwidth = f"{level['latency_s'] * 1e6:.2f} us", f"{level['bandwidth'] / 1e9:.2f} GB/s"
+        latency, bandwidth = f"{level['latency_s'] * 1e6:.2f} us", format_rate(level["bandwidth"])
         rows.append([level["name"], str(level["groups"]), latency, bandwidth, level["origin"]])
     return "\n".join(lines + _aligned(rows))
 

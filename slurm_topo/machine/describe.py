@@ -51,7 +51,12 @@ def describe(topology: Topology, links: LinkMatrix | None = None) -> dict[str, A
         "numa": [_numa(topology, o) for o in topology.of_kind("NUMANode")],
         "caches": _caches(topology),
         "cpu_kinds": [
-            {"pus": fold_ints(bits(k.cpuset)), "efficiency": k.efficiency, **k.infos}
+            {
+                "pus": fold_ints(bits(k.cpuset)),
+                "cores": fold_ints(c.logical for c in topology.of_kind("Core") if c.cpuset & k.cpuset),
+                "efficiency": k.efficiency,
+                **k.infos,
+            }
             for k in topology.cpu_kinds
         ],
         **encode(topology, links),

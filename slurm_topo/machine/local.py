@@ -29,6 +29,7 @@ def node_class(topology: Topology) -> NodeClass:
     for name, groups in (
         ("l2", _cache_groups(topology, cores, "L2Cache")),
         ("l3", _cache_groups(topology, cores, "L3Cache")),
+        ("die", _cache_groups(topology, cores, "Die")),
         ("numa", renumber([_local_nodes(topology, c) for c, _ in cores])),
         ("package", _cache_groups(topology, cores, "Package")),
     ):
@@ -90,7 +91,8 @@ def nested(levels: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tu
     """Levels from fine to coarse, each nested in the next; what does not nest, or adds nothing, is dropped.
 
     Where an L3 spans NUMA nodes (sub-NUMA clustering) the L3 goes, because its slices belong to the clusters;
-    where a NUMA node spans packages the NUMA level goes; where an L2 and an L3 agree the L3 stays.
+    where a NUMA node spans packages the NUMA level goes; where an L2 and an L3 agree the L3 stays; a die that
+    is a NUMA node or a package, or that holds several NUMA nodes, goes.
     """
     kept: list[tuple[str, tuple[int, ...]]] = []
     for name, groups in sorted(levels, key=lambda item: -len(set(item[1]))):
@@ -99,7 +101,8 @@ def nested(levels: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tu
         if kept and (INSIDE.index(kept[-1][0]) > INSIDE.index(name) or not _refines(kept[-1][1], groups)):
             continue
         if kept and len(set(kept[-1][1])) == len(set(groups)):
-            if name == "l3":
+            # The word that says more: a cache, or anything rather than a die.
+            if name == "l3" or kept[-1][0] == "die":
                 kept[-1] = (name, groups)
             continue
         kept.append((name, groups))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from slurm_topo.errors import MachineError
 
 # Levels inside a node, innermost first.
-INSIDE = ("core", "l2", "l3", "numa", "package")
+INSIDE = ("core", "l2", "l3", "die", "numa", "package")
 MOST_CORES = 65_536
 
 
@@ -28,8 +28,8 @@ class NodeClass:
     numa : tuple of int
         OS index of the NUMA node local to each core, -1 where unknown.
     groups : tuple of (str, tuple of int)
-        Level name (``l2``, ``l3``, ``numa``, ``package``) and the group of each core there, innermost level
-        first, each level nested in the next.
+        Level name (``l2``, ``l3``, ``die``, ``numa``, ``package``) and the group of each core there,
+        innermost level first, each level nested in the next.
     threads : int
         Hardware threads of a core that Slurm knows of.
     """

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slurm_topo.errors import MachineError
+from slurm_topo.machine.shape import INSIDE
 from slurm_topo.model import Machine
 
 # From a few bytes to beyond the burst of a shaped link and the size of most caches' share.
@@ -92,7 +93,7 @@ def _pairs_at(machine: Machine, level: int, most: int) -> list[tuple[int, int]]:
     for group in able[:most]:
         inside = together[1][together[0] == group]
         sides = [np.flatnonzero(inner == part) for part in inside]
-        if machine.levels[level].name in ("core", "l2", "l3", "numa", "package", "node"):
+        if machine.levels[level].name in (*INSIDE, "node"):
             pairs += _between(sides, most - len(pairs))
         else:
             # Between nodes: cores of one node with cores of another, so that they share its links.

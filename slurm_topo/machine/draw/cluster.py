@@ -5,7 +5,7 @@ from __future__ import annotations
 from slurm_topo.machine.cluster import Cluster
 from slurm_topo.machine.clustershow import cluster_summary
 from slurm_topo.machine.draw.canvas import STYLES, Canvas, fitted, text_width
-from slurm_topo.units import fold_hostlist
+from slurm_topo.units import fold_hostlist, format_rate
 
 _ROW, _INDENT, _NODES, _WIDEST = 30.0, 36.0, 420.0, 330.0
 # Fills of classes: lighter and lighter, so that they differ in grey too; beyond them classes repeat with
@@ -111,7 +111,7 @@ def _draw_levels(canvas: Canvas, summary: dict[str, object], y: float) -> None:
             level["name"],
             f"{level['groups']} groups",
             f"{level['latency_s'] * 1e6:.2f} µs",
-            f"{level['bandwidth'] / 1e9:.2f} GB/s",
+            format_rate(level["bandwidth"]),
             level["origin"],
         )
         for i, cell in enumerate(cells):

@@ -163,6 +163,12 @@ def test_description_round_trips(tmp_path):
     assert machine.meta["digest"] == again.digest
 
 
+def test_node_keeps_its_measured_cost_where_the_merged_level_has_none():
+    node = Level("node", 8e-6, 1 / 4e8, "measured")
+    machine = build_cluster([NodeShape("n1", 1, 2, 1), NodeShape("n2", 1, 2, 1)], levels=[node]).machine()
+    assert machine.levels[0] == node
+
+
 def test_merged_level_takes_the_measured_cost_of_the_inner_one():
     levels = [Level("package", 1e-7, 1e-10, "measured")]
     machine = build_cluster([NodeShape("n1", 1, 4, 1)], levels=levels).machine()

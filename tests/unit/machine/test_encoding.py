@@ -11,6 +11,7 @@ from slurm_topo.cli.machine import machine
 from slurm_topo.errors import MachineError
 from slurm_topo.hwloc import reader
 from slurm_topo.machine.affinity import find_affinity
+from slurm_topo.machine.describe import describe
 from slurm_topo.machine.encoding import affinity_table, encode, encode_matrix
 from slurm_topo.machine.gpulinks import parse_topo_matrix
 
@@ -29,6 +30,12 @@ def record(encoded, label):
 
 def names_in(encoded, mask):
     return {d["label"] for d in encoded["devices"] if int(mask, 16) >> d["bit"] & 1}
+
+
+def test_fast_and_slow_cores_are_told_apart(shared_data):
+    kinds = describe(load(shared_data, "from-fsroot__20em64t-hybrid-1p6c2t+2ca4co1t"))["cpu_kinds"]
+    found = [(k["efficiency"], k["cores"], k["pus"]) for k in kinds]
+    assert found == [(0, "6-13", "12-19"), (1, "0-5", "0-11")]
 
 
 def test_every_pair_of_every_recorded_machine_has_one_path(shared_data):

@@ -51,6 +51,27 @@ def test_all_levels_of_a_deep_node_are_kept():
     well_formed(machine)
 
 
+@pytest.mark.parametrize(
+    ("text", "levels"),
+    [
+        ("package:2 die:4 l3:2 core:4 pu:2", {"l3": 16, "die": 8, "package": 2, "node": 1}),
+        # Dies with memory of their own are NUMA nodes, dies with one cache are that cache.
+        ("package:2 die:2 numa:1 core:4 pu:1", {"numa": 4, "package": 2, "node": 1}),
+        ("package:2 die:2 l3:1 core:4 pu:1", {"l3": 4, "package": 2, "node": 1}),
+        ("package:2 die:2 numa:2 core:2 pu:1", {"numa": 8, "package": 2, "node": 1}),
+        # One memory and one cache over all dies of a package: the cache is in slices.
+        ("package:2 [numa] die:3 core:4 pu:1", {"die": 6, "numa": 2, "node": 1}),
+        ("package:2 l3:1 die:3 core:4 pu:1", {"die": 6, "package": 2, "node": 1}),
+        ("package:2 die:1 core:4 pu:1", {"package": 2, "node": 1}),
+    ],
+)
+def test_dies_are_a_level_where_a_package_has_several(text, levels):
+    machine = read_machine(text)
+    found = dict(zip(names(machine), sizes(machine), strict=True))
+    assert found == levels
+    well_formed(machine)
+
+
 def test_hardware_threads_are_slots_on_request():
     machine = read_machine("package:2 core:2 pu:2", "pu")
     assert names(machine) == ["core", "package", "node"]

@@ -42,6 +42,7 @@ def test_json_holds_what_is_documented(graph_file: str) -> None:
     assert set(result["baselines"]) == {"block:block", "block:cyclic", "cyclic"}
     assert sorted(result["placement"]) == list(range(64))
     assert result["levels"] == ["level1", "level2", "level3"]
+    assert result["costs"] == dict.fromkeys(result["levels"], "given")
     assert result["cost"] == pytest.approx(np.dot(result["bytes_by_level"], [1, 10, 100]))
 
 
@@ -49,6 +50,13 @@ def test_table_shows_costs_levels_and_ranks(graph_file: str) -> None:
     done = run("--graph", graph_file, "--machine", "tree:4:4:4/1:10:100")
     for text in ("64 ranks on 64 cores", "block:cyclic", "bytes within", "level3", "rank  core"):
         assert text in done.stdout
+
+
+def test_placement_says_whether_costs_are_assumed(graph_file: str) -> None:
+    done = run("--graph", graph_file, "--machine", "package:2 l3:4 core:8 pu:1")
+    assert "costs of the levels: assumed for l3, " in done.stdout
+    assert "machine calibrate" in done.stdout
+    assert "given for level1" in run("--graph", graph_file, "--machine", "tree:64/1").stdout
 
 
 def test_output_is_written_whole(graph_file: str, tmp_path: Path) -> None:
