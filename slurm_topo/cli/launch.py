@@ -43,7 +43,8 @@ def run_launch(
     allocation = read_allocation(os.environ)
     tasks = tasks_of(allocation, ntasks)
     graph = read_graph(graph_file)
-    machine = machine_of(read_cluster(settings.cluster_file), allocation)
+    cluster = read_cluster(settings.cluster_file)
+    machine = machine_of(cluster, allocation)
     plan = plan_step(
         graph,
         graph_digest_of(Path(graph_file)),
@@ -54,6 +55,10 @@ def run_launch(
         settings,
         seed,
     )
+    if plan.places and allocation.gpus_by_node:
+        from slurm_topo.slurm.gpus import owned_gpus, with_gpus
+
+        plan = with_gpus(plan, graph, owned_gpus(cluster, allocation))
     write_plan(plan, plan_file)
     click.echo(summary(plan))
 

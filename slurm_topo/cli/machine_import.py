@@ -48,6 +48,7 @@ class _Found:
     nodes: list[NodeShape] = field(default_factory=list)
     fabrics: list[FabricText] = field(default_factory=list)
     xml: dict[str, str] = field(default_factory=dict)
+    gres: str = ""
     matrix: LinkMatrix | None = None
     nvlinks: tuple[NvLinks, ...] = ()
     gpus: tuple[ListedGpu, ...] = ()
@@ -83,6 +84,8 @@ def _read(file: str, options: ImportOptions, found: _Found) -> None:
             from slurm_topo.slurm.scontrol import parse_nodes
 
             found.nodes += parse_nodes(one_line_a_node(text))
+        elif kind == "gres.conf":
+            found.gres += text + "\n"
         elif kind in ("topology.yaml", "topology.conf", "ibnetdiscover"):
             found.fabrics.append(parse_fabric(kind, text, options.topology))
         elif kind == "nvlink":
@@ -102,9 +105,14 @@ def _cluster(options: ImportOptions, found: _Found) -> None:
         raise InputError(f"{len(found.fabrics)} fabrics at once: keep the one that Slurm uses")
     fabric = found.fabrics[0] if found.fabrics else None
     nodes = _nodes(options, found, fabric)
+    if found.gres:
+        from slurm_topo.slurm.scontrol import with_gres_conf
+
+        nodes = with_gres_conf(nodes, found.gres)
     cluster = build_cluster(nodes, fabric.switches if fabric else (), name=options.name)
     if options.synthetic:
         cluster = _with_synthetic(cluster, options.synthetic)
+    cluster = _with_links(cluster, _named(found))
     _notes(fabric.notes if fabric else ())
     if fabric:
         strangers = [n for n in fabric.nodes if n not in cluster.nodes]
@@ -157,6 +165,22 @@ def _relative(path: str, base: Path | None) -> str:
 def _with_synthetic(cluster: Cluster, synthetic: str) -> Cluster:
     entry = synthetic_entry(synthetic)
     classes = {name: (old if old.hwloc else entry) for name, old in cluster.classes.items()}
+    return replace(cluster, classes=classes)
+
+
+def _with_links(cluster: Cluster, matrix: LinkMatrix | None) -> Cluster:
+    """The links that the driver shows, for all classes with that number of GPUs."""
+    if matrix is None:
+        return cluster
+    from slurm_topo.machine.gpus import gpus_of_matrix, with_links
+
+    count = gpus_of_matrix(matrix).count
+    fits = [name for name, entry in cluster.classes.items() if entry.gpus and entry.gpus.count == count]
+    if not fits:
+        _notes((f"{matrix.tool}: shows {count} GPUs, no class of nodes has that many",))
+    classes = {
+        name: replace(entry, gpus=with_links(entry.gpus, matrix)) for name, entry in cluster.classes.items()
+    }
     return replace(cluster, classes=classes)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from slurm_topo.errors import MachineError
 from slurm_topo.machine.build import build_machine
 from slurm_topo.machine.fabric import Fabric, Switch
+from slurm_topo.machine.gpus import NodeGpus, gpus_of_cores, gpus_of_topology
 from slurm_topo.machine.shape import NodeClass, from_counts
 from slurm_topo.model import Level, Machine
 
@@ -30,6 +31,8 @@ class ClassEntry:
         hwloc synthetic string; or empty.
     counts : tuple of int or None
         Sockets, cores per socket, threads per core, where only these are known.
+    gpus : NodeGpus or None
+        GPUs, where something is known of them.
     """
 
     shape: NodeClass
@@ -38,6 +41,7 @@ class ClassEntry:
     hardware: str = ""
     synthetic: str = ""
     counts: tuple[int, int, int] | None = None
+    gpus: NodeGpus | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +56,8 @@ class NodeShape:
         As ``scontrol show node`` prints them.
     hwloc : str
         Path of the node's hwloc XML; empty where there is none.
+    gpus : tuple of tuples of int
+        Slurm's abstract cores next to each GPU of its GRES (empty: all), in the order of Slurm's numbers.
     """
 
     name: str
@@ -59,6 +65,7 @@ class NodeShape:
     cores_per_socket: int = 1
     threads_per_core: int = 1
     hwloc: str = ""
+    gpus: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,6 +113,10 @@ class Cluster:
                 "write it again with `slurm-topo sync`"
             )
         return self.classes[self.nodes[node]].shape
+
+    def gpus(self, node: str) -> NodeGpus | None:
+        """GPUs of a node; None where none are known."""
+        return self.classes[self.nodes[node]].gpus if node in self.nodes else None
 
     def machine(
         self,
@@ -184,7 +195,7 @@ def build_cluster(
         given = _key(node)
         if given not in known:
             entry = _entry(node)
-            hardware = ("hardware", entry.hardware) if entry.hardware else given
+            hardware = ("hardware", entry.hardware, entry.gpus) if entry.hardware else given
             if hardware not in known:
                 known[hardware] = f"class{len(classes) + 1}"
                 classes[known[hardware]] = entry
@@ -197,22 +208,37 @@ def build_cluster(
 def _key(node: NodeShape) -> tuple[object, ...]:
     if node.hwloc:
         try:
-            return ("hwloc", hashlib.sha256(Path(node.hwloc).read_bytes()).hexdigest())
+            return ("hwloc", hashlib.sha256(Path(node.hwloc).read_bytes()).hexdigest(), node.gpus)
         except OSError as error:
             raise MachineError(
                 f"node {node.name}: {node.hwloc} cannot be read ({error.strerror}); capture the node again"
             ) from error
-    return ("counts", node.sockets, node.cores_per_socket, node.threads_per_core)
+    return ("counts", node.sockets, node.cores_per_socket, node.threads_per_core, node.gpus)
 
 
 def _entry(node: NodeShape) -> ClassEntry:
-    if node.hwloc:
-        return hwloc_entry(node.hwloc, node.hwloc)
-    counts = (node.sockets, node.cores_per_socket, node.threads_per_core)
     try:
-        return ClassEntry(from_counts(*counts), counts=counts)
+        if node.hwloc:
+            entry = hwloc_entry(node.hwloc, node.hwloc)
+            # GPUs are counted as Slurm counts them: where hwloc has another number, its order means nothing.
+            if not node.gpus or (entry.gpus and entry.gpus.count == len(node.gpus)):
+                return entry
+            return replace(entry, gpus=gpus_of_cores(entry.shape, node.gpus))
+        counts = (node.sockets, node.cores_per_socket, node.threads_per_core)
+        shape = from_counts(*counts)
+        return ClassEntry(shape, counts=counts, gpus=gpus_of_cores(shape, node.gpus))
     except MachineError as error:
         raise MachineError(f"node {node.name}: {error}") from error
+
+
+def with_known_links(cluster: Cluster, known: Cluster) -> Cluster:
+    """The cluster with the GPUs of an earlier description, where that has as many and knows their links."""
+    classes = dict(cluster.classes)
+    for node, name in reversed(cluster.nodes.items()):
+        before, now = known.gpus(node), cluster.gpus(node)
+        if before and now and before.links and before.count == now.count:
+            classes[name] = replace(classes[name], gpus=before)
+    return replace(cluster, classes=classes)
 
 
 def hwloc_entry(written: str, path: str | Path) -> ClassEntry:
@@ -224,7 +250,8 @@ def hwloc_entry(written: str, path: str | Path) -> ClassEntry:
 
     topology = reader.load_xml(path)
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-    return ClassEntry(node_class(topology), written, digest, hardware_digest(topology))
+    shape, hardware = node_class(topology), hardware_digest(topology)
+    return ClassEntry(shape, written, digest, hardware, gpus=gpus_of_topology(topology))
 
 
 def synthetic_entry(description: str) -> ClassEntry:

@@ -9,6 +9,7 @@ import os
 import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from slurm_topo.errors import InputError, MachineError
 from slurm_topo.hwloc.files import read_bounded
 from slurm_topo.machine.cluster import ClassEntry, Cluster, hwloc_entry, synthetic_entry
 from slurm_topo.machine.fabric import Fabric, Switch
+from slurm_topo.machine.gpus import gpus_json, parse_gpus
 from slurm_topo.machine.levels import ORIGINS, MeasuredLevel, is_level
 from slurm_topo.machine.shape import INSIDE, MOST_CORES, NodeClass, from_counts, renumber
 from slurm_topo.model import Level
@@ -34,6 +36,7 @@ _CLASS = (
     "cores_per_socket",
     "threads_per_core",
     "resolved",
+    "gpus",
     "meta",
 )
 _LEVEL = ("name", "latency_s", "bandwidth", "seconds_per_byte", "origin", "meta")
@@ -85,7 +88,7 @@ def _cluster(raw: Any, source: str, folder: Path, digest: str) -> Cluster:
             f"is of version {raw.get('version')!r}, this program reads {VERSION}; upgrade slurm-topo"
         )
     classes = {
-        name: _class(name, entry, folder)
+        name: _with_gpus(_class(name, entry, folder), entry, f"class {name}")
         for name, entry in _mapping(raw, "classes", "the description").items()
     }
     nodes: dict[str, str] = {}
@@ -126,6 +129,12 @@ def _class(name: str, entry: Any, folder: Path) -> ClassEntry:
             return ClassEntry(_resolved(entry["resolved"], what), synthetic=text)
         return synthetic_entry(text)
     return _hwloc_class(entry, what, folder)
+
+
+def _with_gpus(entry: ClassEntry, raw: Mapping[str, Any], what: str) -> ClassEntry:
+    """The class with the GPUs that the description names; what it names overrules hwloc."""
+    gpus = parse_gpus(raw, what)
+    return replace(entry, gpus=gpus) if gpus else entry
 
 
 def _hwloc_class(entry: Mapping[str, Any], what: str, folder: Path) -> ClassEntry:
@@ -272,6 +281,11 @@ def _block(value: Any) -> str:
 
 
 def _class_json(entry: ClassEntry) -> dict[str, Any]:
+    gpus = {"gpus": gpus_json(entry.gpus)} if entry.gpus else {}
+    return {**_hardware_json(entry), **gpus}
+
+
+def _hardware_json(entry: ClassEntry) -> dict[str, Any]:
     if entry.counts:
         return dict(zip(("sockets", "cores_per_socket", "threads_per_core"), entry.counts, strict=True))
     shape = entry.shape

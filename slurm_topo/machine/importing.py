@@ -70,8 +70,8 @@ def kind_of_text(text: str) -> str:
     Returns
     -------
     str
-        ``hwloc``, ``cluster``, ``nodes`` (scontrol show node), ``topology.yaml``, ``topology.conf``,
-        ``ibnetdiscover``, ``rocm-smi``, ``nvlink``, ``gpu-list``, ``p2p``, ``topo -m``.
+        ``hwloc``, ``cluster``, ``nodes`` (scontrol show node), ``gres.conf``, ``topology.yaml``,
+        ``topology.conf``, ``ibnetdiscover``, ``rocm-smi``, ``nvlink``, ``gpu-list``, ``p2p``, ``topo -m``.
 
     Raises
     ------
@@ -84,6 +84,10 @@ def kind_of_text(text: str) -> str:
     if head.startswith("{") and "slurm-topo-cluster" in head:
         return "cluster"
     tests: tuple[tuple[str, Callable[[str], bool]], ...] = (
+        (
+            "gres.conf",
+            lambda t: bool(re.search(r"^[^#\n]*(?<!\w)Name=gpu\b", t, re.MULTILINE | re.IGNORECASE)),
+        ),
         ("nodes", lambda t: bool(re.search(r"^\s*NodeName=\S+\s", t, re.MULTILINE))),
         ("topology.yaml", is_topology_yaml),
         ("topology.conf", is_topology_conf),
@@ -98,8 +102,8 @@ def kind_of_text(text: str) -> str:
         if fits(text):
             return kind
     raise MachineError(
-        "is no output that is known; it may be hwloc XML, scontrol show node, topology.conf, topology.yaml, "
-        "scontrol show topology, ibnetdiscover, nvidia-smi topo -m | topo -p2p | nvlink -s | -L, or "
+        "is no output that is known; it may be hwloc XML, scontrol show node, gres.conf, topology.conf, "
+        "topology.yaml, scontrol show topology, ibnetdiscover, nvidia-smi topo -m | topo -p2p | nvlink -s | -L, or "
         "rocm-smi --showtopo"
     )
 

@@ -36,6 +36,8 @@ class Allocation:
         number cores block by block with their threads together: ``NodeClass.os_cpus`` translates.
     exclusive : bool
         The job shares its nodes with nobody.
+    gpus_by_node : mapping of str to tuple of int
+        Numbers of its GPUs on each node that has any, as Slurm counts them there.
     """
 
     job: int
@@ -46,6 +48,7 @@ class Allocation:
     cpus_on_node: tuple[int, ...] = ()
     cpus_by_node: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     exclusive: bool = False
+    gpus_by_node: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 def expand_counts(text: str) -> tuple[int, ...]:
@@ -108,6 +111,7 @@ def read_allocation(environ: Mapping[str, str], run: Runner | None = run_command
         cpus_on_node=cpus or (0,) * len(nodes),
         cpus_by_node={n.name: n.cpus for n in details.nodes if n.name in wanted and n.cpus},
         exclusive=details.exclusive,
+        gpus_by_node={n.name: n.gpus for n in details.nodes if n.name in wanted and n.gpus},
     )
 
 

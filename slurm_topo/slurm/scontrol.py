@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from slurm_topo.errors import MachineError, SlurmError
 from slurm_topo.machine import NodeShape, Switch
 from slurm_topo.machine.fabrics import is_topology_conf, parse_topology_conf
 from slurm_topo.slurm import values
 from slurm_topo.slurm.command import Runner, run_command
+from slurm_topo.slurm.gres import job_gpus, merge_cores, node_gpus, parse_gres_conf
 from slurm_topo.units import expand_hostlist, expand_ints
 
 # A name of scontrol: the next one ends a value, which may hold blanks and "=".
@@ -34,6 +36,11 @@ class JobNode:
     name: str
     cpus: tuple[int, ...]
     gres: str
+
+    @property
+    def gpus(self) -> tuple[int, ...]:
+        """Numbers of the job's GPUs, as Slurm counts them on the node."""
+        return job_gpus(self.gres)
 
 
 @dataclass(frozen=True)
@@ -120,10 +127,31 @@ def parse_nodes(text: str) -> list[NodeShape]:
         sockets = values.count(fields.get("Sockets"))
         cores = values.count(fields.get("CoresPerSocket"))
         if sockets and cores:
-            shapes.append(
-                NodeShape(fields["NodeName"], sockets, cores, values.count(fields.get("ThreadsPerCore")) or 1)
-            )
+            threads = values.count(fields.get("ThreadsPerCore")) or 1
+            gpus = node_gpus(fields.get("Gres", ""), cores)
+            shapes.append(NodeShape(fields["NodeName"], sockets, cores, threads, gpus=gpus))
     return shapes
+
+
+def read_gres_conf(run: Runner = run_command) -> str:
+    """Text of the gres.conf beside slurmctld's slurm.conf; empty where there is none to read here."""
+    match = re.search(r"^SLURM_CONF\s*=\s*(\S+)", run(["scontrol", "show", "config"]), re.MULTILINE)
+    try:
+        return Path(match[1]).with_name("gres.conf").read_text(errors="replace") if match else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def with_gres_conf(nodes: Iterable[NodeShape], text: str) -> list[NodeShape]:
+    """Nodes with the cores next to their GPUs as a gres.conf has them (``Cores=``).
+
+    Raises
+    ------
+    InputError
+        The text cannot be understood.
+    """
+    conf = parse_gres_conf(text)
+    return [replace(n, gpus=merge_cores(n.gpus, conf, n.name)) if n.gpus else n for n in nodes]
 
 
 def read_switches(run: Runner = run_command) -> list[Switch]:
