@@ -181,7 +181,7 @@ def scotch(graph: CommGraph, machine: str, seed: int) -> tuple[NDArray[np.int64]
 
 
 def seat(core: NDArray[np.int64], machine: Machine) -> NDArray[np.int64]:
-    """Give every rank a core of its own: of several on one all but the first move to the nearest free."""
+    """Give every rank a core of its own: of several on one, all but the first move to the nearest free."""
     seated, free = core.copy(), set(range(machine.cores)) - set(core.tolist())
     taken: set[int] = set()
     for rank, at in enumerate(core.tolist()):
