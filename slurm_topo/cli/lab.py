@@ -68,6 +68,7 @@ def _say(start: float) -> Callable[[str], None]:
 @click.option(
     "--memory", default=_DEFAULTS.memory, show_default=True, metavar="MIB", help="Memory of each node."
 )
+@click.option("--gpus", default=_DEFAULTS.gpus, show_default=True, help="GPUs of each node, for Slurm alone.")
 @click.option(
     "--integrate/--plain", default=True, show_default=True, help="With slurm_topo, or a bare Slurm."
 )

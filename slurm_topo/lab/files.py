@@ -19,6 +19,8 @@ def write_files(layout: Layout) -> None:
     for name, text in configuration(layout, host_facts()).items():
         # slurmdbd refuses a file that others can read.
         write_file(layout.etc(name), text, 0o600 if name == "slurmdbd.conf" else 0o644)
+    for device in layout.gpus:
+        write_file(device, "", 0o666)
     write_file(layout.etc("munge.key"), os.urandom(128), 0o400)
     _give_to_caller(layout)
 
@@ -42,6 +44,7 @@ def configuration(layout: Layout, host: HostFacts) -> dict[str, str]:
     texts = {
         "slurm.conf": slurmconf.slurm_conf(layout, host),
         "topology.conf": slurmconf.topology_conf(layout),
+        "gres.conf": slurmconf.gres_conf(layout),
         "slurmdbd.conf": slurmconf.slurmdbd_conf(layout),
         "cgroup.conf": slurmconf.cgroup_conf(host),
         "mpi.conf": slurmconf.mpi_conf(),

@@ -116,10 +116,15 @@ class Layout:
         """slurm_topo's database."""
         return self.folder / "history" / "history.sqlite"
 
+    @property
+    def gpus(self) -> list[Path]:
+        """Files that stand for the GPUs of a node; Slurm takes their numbers from the names."""
+        return [self.folder / "dev" / f"gpu{i}" for i in range(self.options.gpus)]
+
     def directories(self) -> dict[Path, int]:
         """Every directory of the lab with its mode."""
         modes = {
-            **dict.fromkeys(("", "etc", "run", "log", "nodes", "history", "advice"), 0o755),
+            **dict.fromkeys(("", "etc", "run", "log", "nodes", "history", "advice", "dev"), 0o755),
             **dict.fromkeys(("db", "ctld"), 0o700),
             "spool": 0o1777,
         }

@@ -12,6 +12,7 @@ from slurm_topo.errors import LabError
 
 # Node addresses are .1 to .200 of a /24; .253 is the login host, .254 this machine.
 MAX_NODES = 200
+MAX_GPUS = 64
 _RATE = re.compile(r"^(\d+(?:\.\d+)?)(kbit|mbit|gbit)$")
 _RATE_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
@@ -52,6 +53,8 @@ class LabOptions:
         Rates of node links and of uplinks in both directions, as ``tc`` writes them. Uplinks are slower.
     memory : int
         Memory of each node as Slurm sees it, MiB.
+    gpus : int
+        GPUs of each node as Slurm's GRES has them: files that stand for devices.
     integrate : bool
         Whether Slurm is set up with slurm_topo's job_submit script and SPANK plugin.
     library_dir : str
@@ -64,6 +67,7 @@ class LabOptions:
     link_speed: str = "200mbit"
     uplink_speed: str = "100mbit"
     memory: int = 1024
+    gpus: int = 0
     integrate: bool = True
     library_dir: str = ""
 
@@ -79,6 +83,8 @@ class LabOptions:
             raise LabError(f"--cpus {self.cpus}: a node has 1 to 256 CPUs; give such a number")
         if self.memory < 64:
             raise LabError(f"--memory {self.memory}: a node needs at least 64 MiB; give a larger number")
+        if not 0 <= self.gpus <= MAX_GPUS:
+            raise LabError(f"--gpus {self.gpus}: a node has 0 to {MAX_GPUS} GPUs; give such a number")
         if self.switches > 1 and parse_rate(self.uplink_speed) >= parse_rate(self.link_speed):
             raise LabError(
                 f"--uplink-speed {self.uplink_speed} is not slower than --link-speed {self.link_speed}; "

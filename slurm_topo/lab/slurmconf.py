@@ -65,10 +65,13 @@ def slurm_conf(layout: Layout, host: HostFacts) -> str:
     }
     if options.integrate:
         settings["JobSubmitPlugins"] = "lua"
+    if options.gpus:
+        settings |= {"GresTypes": "gpu", "AccountingStorageTRES": "gres/gpu"}
+    gres = f" Gres=gpu:{options.gpus}" if options.gpus else ""
     lines = [f"{key}={value}" for key, value in settings.items()]
     lines += [
         f"NodeName={node.name} NodeAddr={node.address} CPUs={options.cpus} Boards=1 SocketsPerBoard=1 "
-        f"CoresPerSocket={options.cpus} ThreadsPerCore=1 RealMemory={options.memory} State=UNKNOWN"
+        f"CoresPerSocket={options.cpus} ThreadsPerCore=1 RealMemory={options.memory}{gres} State=UNKNOWN"
         for node in layout.nodes
     ]
     lines += [
@@ -84,6 +87,23 @@ def task_plugin(layout: Layout, host: HostFacts) -> str:
     task/affinity refuses every step that needs a CPU beyond the hardware's ("only 2 bits in avail_map").
     """
     return "task/affinity" if layout.options.cpus <= host.cpus else "task/none"
+
+
+def gres_conf(layout: Layout) -> str:
+    """Text of gres.conf: each GPU next to its share of the cores, the last ones first.
+
+    So it is on many servers, and so a wrong guess that GPUs are numbered as the cores are shows.
+    """
+    cpus, gpus = layout.options.cpus, layout.options.gpus
+    if not gpus:
+        return "# No GPUs.\n"
+    lines = []
+    for number, device in enumerate(layout.gpus):
+        part = gpus - 1 - number
+        first = part * cpus // gpus
+        last = max((part + 1) * cpus // gpus, first + 1) - 1
+        lines.append(f"Name=gpu File={device} Cores={first}-{last}")
+    return "\n".join(lines) + "\n"
 
 
 def topology_conf(layout: Layout) -> str:

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from slurm_topo.errors import MachineError
 from slurm_topo.hwloc.files import read_bounded
@@ -26,6 +25,7 @@ from slurm_topo.machine.gpulinks import (
     is_rocm_topo,
     is_topo_matrix,
 )
+from slurm_topo.output import write_whole
 
 LARGEST_BYTES = 64 * 1024 * 1024
 
@@ -54,14 +54,10 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     MachineError
         The folder is missing, not writable or full.
     """
-    file = Path(path)
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(file)
+        write_whole(path, text.encode())
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise MachineError(f"{file}: cannot be written ({error.strerror}); choose another place") from error
+        raise MachineError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
 
 
 def kind_of_text(text: str) -> str:
@@ -103,8 +99,8 @@ def kind_of_text(text: str) -> str:
             return kind
     raise MachineError(
         "is no output that is known; it may be hwloc XML, scontrol show node, gres.conf, topology.conf, "
-        "topology.yaml, scontrol show topology, ibnetdiscover, nvidia-smi topo -m | topo -p2p | nvlink -s | -L, or "
-        "rocm-smi --showtopo"
+        "topology.yaml, scontrol show topology, ibnetdiscover, "
+        "nvidia-smi topo -m | topo -p2p | nvlink -s | -L, or rocm-smi --showtopo"
     )
 
 

@@ -14,6 +14,7 @@ from slurm_topo.lab import files, integrate, jobsubmit, nodeconf, slurmconf, sta
 from slurm_topo.lab.host import HostFacts
 from slurm_topo.lab.layout import Layout, check_folder
 from slurm_topo.lab.options import LabOptions
+from slurm_topo.slurm.gres import parse_gres_conf
 from slurm_topo.units import expand_hostlist
 
 HOST = HostFacts(
@@ -37,6 +38,23 @@ def settings_of(text: str) -> dict[str, str]:
 def records_of(text: str, kind: str) -> list[dict[str, str]]:
     lines = [line for line in text.splitlines() if line.startswith(f"{kind}=")]
     return [dict(word.split("=", 1) for word in line.split()) for line in lines]
+
+
+@pytest.mark.parametrize(("gpus", "cpus"), [(1, 1), (2, 2), (4, 2), (2, 7)])
+def test_each_gpu_is_next_to_its_share_of_the_cores(gpus: int, cpus: int) -> None:
+    layout = layout_of(gpus=gpus, cpus=cpus)
+    text = slurmconf.slurm_conf(layout, HOST)
+    assert settings_of(text)["GresTypes"] == "gpu"
+    assert {r["Gres"] for r in records_of(text, "NodeName")} == {f"gpu:{gpus}"}
+    near = parse_gres_conf(slurmconf.gres_conf(layout))[""]
+    assert len(near) == gpus
+    assert set(range(cpus)) == {core for cores in near for core in cores}
+    assert max(near[-1]) <= min(near[0]), "numbered against the cores"
+
+
+def test_lab_without_gpus_says_nothing_of_them() -> None:
+    assert "gres" not in slurmconf.slurm_conf(layout_of(), HOST).lower()
+    assert parse_gres_conf(slurmconf.gres_conf(layout_of())) == {}
 
 
 @pytest.mark.parametrize(("nodes", "switches"), [(4, 2), (1, 1), (7, 3), (5, 5), (200, 7)])

@@ -33,6 +33,7 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
         ({"switches": 0}, "--switches 0"),
         ({"cpus": 0}, "--cpus 0"),
         ({"memory": 1}, "--memory 1"),
+        ({"gpus": -1}, "--gpus -1"),
         ({"uplink_speed": "200mbit"}, "--uplink-speed 200mbit"),
         ({"uplink_speed": "1gbit"}, "--uplink-speed 1gbit"),
     ],
@@ -52,7 +53,7 @@ def test_options_survive_the_state_file() -> None:
 
 
 def test_options_of_a_later_version_are_dropped() -> None:
-    assert LabOptions.from_json({**LabOptions().to_json(), "gpus": 4}) == LabOptions()
+    assert LabOptions.from_json({**LabOptions().to_json(), "fans": 4}) == LabOptions()
 
 
 def test_differences_name_what_was_asked_and_what_runs() -> None:
