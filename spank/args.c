@@ -63,7 +63,7 @@ int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *wh
 		.spool = "/var/spool/slurm-topo",
 		.local_dir = "/dev/shm",
 		.kill_switch = "/etc/slurm-topo/disabled",
-		.deadline_ms = 1000,
+		.deadline_ms = 3000,
 		.mpirun = true,
 		.openmp = true,
 	};

@@ -116,6 +116,19 @@ static int make_folder(const struct st_args *args, const char *name, char *path,
 	return step < 0 ? -1 : 0;
 }
 
+/* A program whose address sanitizer is a shared library ends when another library comes before it, unless told not to. */
+static void allow_link_order(spank_t spank)
+{
+	static const char option[] = "verify_asan_link_order";
+	char before[1024] = "", after[sizeof(before) + sizeof(option) + 8];
+	spank_err_t found = spank_getenv(spank, "ASAN_OPTIONS", before, sizeof(before));
+
+	if ((found != ESPANK_SUCCESS && found != ESPANK_ENV_NOEXIST) || strstr(before, option))
+		return;
+	snprintf(after, sizeof(after), "%s%s%s=0", before, before[0] ? ":" : "", option);
+	spank_setenv(spank, "ASAN_OPTIONS", after, 1);
+}
+
 int st_trace_enter(spank_t spank, const struct st_args *args, uint32_t job, const char *step, struct st_why *why)
 {
 	char tracer[PATH_MAX + 32], name[48], path[PATH_MAX + 128];
@@ -127,7 +140,10 @@ int st_trace_enter(spank_t spank, const struct st_args *args, uint32_t job, cons
 		return -1;
 	if (spank_setenv(spank, "SLURM_TOPO_JOB_COUNTERS", path, 1) != ESPANK_SUCCESS)
 		return st_why_set(why, "tracer: its variables cannot be set");
-	return st_task_preload(spank, tracer, why);
+	if (st_task_preload(spank, tracer, why) < 0)
+		return -1;
+	allow_link_order(spank);
+	return 0;
 }
 
 void st_trace_leave(spank_t spank, const struct st_args *args)

@@ -12,7 +12,7 @@ Drive = Callable[..., object]
 def test_arguments_have_defaults(drive: Drive) -> None:
     assert drive("args").stdout == (
         "spool /var/spool/slurm-topo local_dir /dev/shm tracer - place - config - "
-        "kill /etc/slurm-topo/disabled deadline 1000 memory 0 gpus 0 openmp 1\n"
+        "kill /etc/slurm-topo/disabled deadline 3000 memory 0 gpus 0 openmp 1\n"
     )
 
 

@@ -40,6 +40,19 @@ def test_preload_of_the_user_is_kept_and_the_tracer_not_doubled(site: Site) -> N
 
 @pytest.mark.parametrize(
     ("before", "after"),
+    [
+        (None, "verify_asan_link_order=0"),
+        ("detect_leaks=0", "detect_leaks=0:verify_asan_link_order=0"),
+        ("verify_asan_link_order=1", "verify_asan_link_order=1"),
+    ],
+)
+def test_address_sanitizer_of_a_program_bears_the_tracer(site: Site, before: str | None, after: str) -> None:
+    users = {} if before is None else {"FAKE_ASAN_OPTIONS": before}
+    assert site.task(**TRACED, **users).env["ASAN_OPTIONS"] == after
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
     [("{tracer}", None), ("{tracer}:libmine.so", "libmine.so"), ("libmine.so", "libmine.so")],
 )
 def test_step_that_is_not_traced_loses_the_tracer_of_the_batch_step(
