@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable
+from pathlib import Path
 
+from slurm_topo.errors import LabError
 from slurm_topo.lab import integrate, jobsubmit, nodeconf, shell, slurmconf
 from slurm_topo.lab.host import HostFacts, host_facts
 from slurm_topo.lab.layout import Layout
@@ -20,9 +23,27 @@ def write_files(layout: Layout) -> None:
         # slurmdbd refuses a file that others can read.
         write_file(layout.etc(name), text, 0o600 if name == "slurmdbd.conf" else 0o644)
     for device in layout.gpus:
-        write_file(device, "", 0o666)
+        _make_device(device)
     write_file(layout.etc("munge.key"), os.urandom(128), 0o400)
     _give_to_caller(layout)
+
+
+def _make_device(path: Path) -> None:
+    """A device that holds nothing, as /dev/null: slurmd wants a device for each GPU.
+
+    Raises
+    ------
+    LabError
+        The kernel does not allow it.
+    """
+    path.unlink(missing_ok=True)
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.stat(os.devnull).st_rdev)
+        path.chmod(0o666)
+    except OSError as error:
+        raise LabError(
+            f"{path}: cannot be made ({error.strerror}); leave out --gpus, or run where root may make devices"
+        ) from None
 
 
 def write_integration(layout: Layout) -> None:

@@ -118,7 +118,7 @@ class Layout:
 
     @property
     def gpus(self) -> list[Path]:
-        """Files that stand for the GPUs of a node; Slurm takes their numbers from the names."""
+        """Devices that stand for the GPUs of a node; Slurm takes their numbers from the names."""
         return [self.folder / "dev" / f"gpu{i}" for i in range(self.options.gpus)]
 
     def directories(self) -> dict[Path, int]:

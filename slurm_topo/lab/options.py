@@ -54,7 +54,7 @@ class LabOptions:
     memory : int
         Memory of each node as Slurm sees it, MiB.
     gpus : int
-        GPUs of each node as Slurm's GRES has them: files that stand for devices.
+        GPUs of each node as Slurm's GRES has them: devices like /dev/null.
     integrate : bool
         Whether Slurm is set up with slurm_topo's job_submit script and SPANK plugin.
     library_dir : str
