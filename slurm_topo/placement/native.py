@@ -46,6 +46,7 @@ class Style:
     cycles: int
     join: bool
     taste: float
+    growths: int = 6
 
 
 class Instance:

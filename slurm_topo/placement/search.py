@@ -73,7 +73,7 @@ STYLES = (
     Style(tries=1, deep=64, cycles=0, join=False, taste=0.0),
     Style(tries=3, deep=64, cycles=0, join=True, taste=1.0),
     Style(tries=3, deep=64, cycles=1, join=True, taste=0.0),
-    Style(tries=1, deep=64, cycles=0, join=True, taste=3.0),
+    Style(tries=1, deep=64, cycles=0, join=True, taste=3.0, growths=1),
     Style(tries=3, deep=64, cycles=0, join=False, taste=0.0),
 )
 

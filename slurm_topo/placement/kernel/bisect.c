@@ -4,7 +4,7 @@
 
 #include "st_internal.h"
 
-enum { COARSE_ENOUGH = 48, GROWTHS = 6, PASSES = 6 };
+enum { COARSE_ENOUGH = 48, PASSES = 6 };
 
 /* Vertices of one side, ordered by gain. */
 typedef struct {
@@ -478,8 +478,8 @@ static int grow(st_arena *arena, const st_cut_graph *graph, int64_t target, st_r
 	return 0;
 }
 
-static int cut_small(st_arena *arena, const st_cut_graph *graph, int64_t target, st_random *random, uint8_t *side,
-		     double *cut)
+static int cut_small(st_arena *arena, const st_cut_graph *graph, int64_t target, int32_t growths, st_random *random,
+		     uint8_t *side, double *cut)
 {
 	st_mark mark = st_arena_mark(arena);
 	uint8_t *trial = st_take(arena, (size_t)graph->n, 1);
@@ -488,7 +488,7 @@ static int cut_small(st_arena *arena, const st_cut_graph *graph, int64_t target,
 	if (!trial)
 		return -1;
 	*cut = -1;
-	for (int k = 0; k < GROWTHS; k++) {
+	for (int k = 0; k < growths; k++) {
 		if (grow(arena, graph, target, random, trial) ||
 		    refine(arena, graph, target, trial, &trial_cut))
 			return -1;
@@ -511,7 +511,7 @@ static int multilevel(st_arena *arena, const st_cut_graph *graph, int64_t target
 
 	if (graph->n <= COARSE_ENOUGH)
 		return keep ? refine(arena, graph, target, side, cut)
-			    : cut_small(arena, graph, target, random, side, cut);
+			    : cut_small(arena, graph, target, style->growths, random, side, cut);
 	int32_t *coarse_of = st_take(arena, (size_t)graph->n, sizeof(*coarse_of));
 	int32_t *order = st_take(arena, (size_t)graph->n, sizeof(*order));
 	if (!coarse_of || !order)
@@ -533,7 +533,7 @@ static int multilevel(st_arena *arena, const st_cut_graph *graph, int64_t target
 	if (coarse.n > graph->n * 19 / 20) {
 		st_arena_release(arena, mark);
 		return keep ? refine(arena, graph, target, side, cut)
-			    : cut_small(arena, graph, target, random, side, cut);
+			    : cut_small(arena, graph, target, style->growths, random, side, cut);
 	}
 	uint8_t *coarse_side = st_take(arena, (size_t)coarse.n, 1);
 	if (!coarse_side || contract(arena, graph, coarse_of, &coarse))

@@ -60,6 +60,7 @@ typedef struct {
 	int32_t tries;  /* cuts to choose from, for parts of at least 1 / `deep` of the whole; 1 for smaller ones */
 	int32_t deep;
 	int32_t cycles; /* improvements of each */
+	int32_t growths; /* first cuts of the coarsest graph to choose from: few for variety */
 	int32_t join;
 	double taste;
 	uint64_t seed;

@@ -93,7 +93,7 @@ static int run(int problem)
 						target, nbytes, messages);
 	CHECK(instance);
 	CHECK(st_instance_vertices(instance) == cores);
-	st_section_style style = {1 + problem % 3, 4, problem % 2, problem / 2 % 2, problem % 5 ? 0 : 2, random.state};
+	st_section_style style = {1 + problem % 3, 4, problem % 2, 1 + problem % 7, problem / 2 % 2, problem % 5 ? 0 : 2, random.state};
 	CHECK(st_multisect(instance, &style, &control, core_of) == 0);
 	CHECK(is_permutation(core_of, cores));
 	double scale = 0, first = st_instance_cost(instance, core_of), now;
