@@ -36,8 +36,8 @@ void fake_load(const char *phase)
 	for (size_t i = 0; environ[i] && used < 255; i++)
 		if (strncmp(environ[i], "FAKE_", 5))
 			fake.environment[used++] = strdup(environ[i]);
-		/* It would act on this program itself. */
-		else if (!strncmp(environ[i], "FAKE_LD_PRELOAD=", 16))
+		/* They would act on this program itself. */
+		else if (!strncmp(environ[i], "FAKE_LD_PRELOAD=", 16) || !strncmp(environ[i], "FAKE_ASAN_OPTIONS=", 18))
 			fake.environment[used++] = strdup(environ[i] + 5);
 }
 
