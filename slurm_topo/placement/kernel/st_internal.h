@@ -107,6 +107,15 @@ typedef struct {
 	int32_t *load;
 } st_cut_graph;
 
+/* 0..n-1 in random order. */
+void st_shuffle(int32_t *order, int32_t n, st_random *random);
+
+/* Coarse vertices of at most `limit` load, each on one side when `side` is given: their number, -1 without memory. */
+int32_t st_cluster(st_arena *arena, const st_cut_graph *graph, int32_t limit, const uint8_t *side,
+		   const st_section_style *style, uint64_t flavour, st_random *random, int32_t *coarse_of);
+/* The graph of the coarse vertices; coarse->n is set by the caller. 0, or -1 without memory. */
+int st_cut_contract(st_arena *arena, const st_cut_graph *fine, const int32_t *coarse_of, st_cut_graph *coarse);
+
 /*
  * Cut `graph` in two: side[v] becomes 0 or 1 with exactly `target` of the load on side 0 (loads of 1 allow that).
  * Returns 0, or -1 when memory is short.

@@ -81,3 +81,14 @@ bool st_expired(const st_control *control)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec >= control->deadline;
 }
+
+void st_shuffle(int32_t *order, int32_t n, st_random *random)
+{
+	for (int32_t i = 0; i < n; i++)
+		order[i] = i;
+	for (int32_t i = n - 1; i > 0; i--) {
+		int32_t j = (int32_t)st_below(random, (uint32_t)i + 1), kept = order[i];
+		order[i] = order[j];
+		order[j] = kept;
+	}
+}
