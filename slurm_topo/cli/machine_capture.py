@@ -14,6 +14,7 @@ from slurm_topo.machine import read_cluster
 from slurm_topo.machine.hardware import differences, hardware_digest
 from slurm_topo.machine.local import node_class
 from slurm_topo.machine.read import kind_of
+from slurm_topo.output import write_whole
 
 # What drivers print of the links between GPUs, and the name of the file beside the XML.
 _TOOLS = {
@@ -50,12 +51,9 @@ def capture_machine(output: str) -> None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.new")
     try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
+        write_whole(path, data)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise MachineError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import click
 
 from slurm_topo.errors import InputError
 from slurm_topo.model import CommGraph, Machine, Placement
+from slurm_topo.output import write_whole
 
 FORMAT = "slurm-topo-placement"
 VERSION = 1
@@ -259,23 +257,9 @@ def write_output(text: str, output: str | None) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    _write_whole(Path(output), lambda name: Path(name).write_text(text, encoding="utf-8"))
-
-
-def _write_whole(path: Path, write: Callable[[str], Any]) -> None:
-    temporary = ""
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        os.close(handle)
-        write(temporary)
-        mask = os.umask(0o077)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, path)
+        write_whole(output, text.encode())
     except OSError as error:
         raise InputError(
-            f"{path}: cannot be written ({error.strerror}); give a file in a writable folder"
+            f"{output}: cannot be written ({error.strerror}); give a file in a writable folder"
         ) from error
-    finally:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +12,7 @@ import click
 from slurm_topo.config import load_settings
 from slurm_topo.errors import InputError
 from slurm_topo.history.database import database_errors, open_engine
+from slurm_topo.output import write_whole
 from slurm_topo.report.attribution import attributions
 from slurm_topo.report.case_load import load_cases
 from slurm_topo.report.cases import Case
@@ -129,14 +128,9 @@ def write_output(text: str, output: str | None) -> None:
     if not output or output == "-":
         click.echo(text, nl=False)
         return
-    path = Path(output)
-    temporary = path.with_name(path.name + ".part")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_whole(output, text.encode())
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
         raise InputError(
             f"{output}: cannot be written ({error.strerror}); choose another file with -o"
         ) from error

@@ -86,6 +86,8 @@ def _check_writable(target: Path) -> None:
         raise InputError(f"{target}: its folder does not exist; give another file with -o")
     if target.is_dir():
         raise InputError(f"{target}: is a folder; give a file with -o")
+    if target.exists() and not target.is_file():
+        raise InputError(f"{target}: is a device or a pipe; give a file with -o")
 
 
 def _tell(ranks: int, reason: str, output: str) -> None:

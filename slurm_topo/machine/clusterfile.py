@@ -349,6 +349,8 @@ def write_cluster(cluster: Cluster, path: str | os.PathLike[str]) -> None:
         The folder is missing, not writable or full.
     """
     file = Path(path)
+    if file.exists() and not file.is_file():
+        raise MachineError(f"{file}: is a folder, a device or a pipe; choose another place")
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         try:

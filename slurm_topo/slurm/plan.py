@@ -117,6 +117,8 @@ def write_atomic(path: Path, data: bytes) -> None:
     InputError
         The folder is missing, not writable or full; nothing is left behind.
     """
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: cannot be written (a folder, a device or a pipe); name a file")
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)

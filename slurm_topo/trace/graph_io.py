@@ -6,9 +6,9 @@ SciPy is not imported to read the common layouts, so that a launch does not pay 
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
-import tempfile
 import warnings
 import zipfile
 import zlib
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from slurm_topo.errors import GraphError
 from slurm_topo.model import CommGraph
+from slurm_topo.output import write_whole
 
 FORMAT = "slurm-topo-graph"
 VERSION = 1
@@ -293,27 +294,14 @@ def _checked(
 
 
 def _write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
-    """Write beside the file and rename, so that nobody sees half of it."""
-    temporary = ""
+    stream = io.BytesIO()
+    write(stream)
     try:
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as stream:
-            temporary = stream.name
-            write(stream)  # type: ignore[arg-type]
-            os.fchmod(stream.fileno(), 0o666 & ~_umask())
-        os.replace(temporary, path)
+        write_whole(path, stream.getvalue())
     except OSError as error:
         raise GraphError(
             f"{path}: cannot be written ({error.strerror}); give a path in a writable folder"
         ) from error
-    finally:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _first_line(error: BaseException) -> str:

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2] / "slurm_topo"
 # Each part may import those in earlier rows; parts of one row never import each other.
 LAYERS = (
     ("errors",),
-    ("units", "model", "config"),
+    ("units", "model", "config", "output"),
     ("trace", "hwloc"),
     ("machine",),
     ("placement",),
