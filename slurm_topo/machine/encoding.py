@@ -15,6 +15,7 @@ from slurm_topo.units import fold_ints
 
 # Paths that need neither a CPU nor its memory.
 _DIRECT = ("nvlink", "nvswitch", "xgmi", "c2c", "pcie-switch")
+_PCIE_CODES = ("PIX", "PXB", "PHB", "NODE", "SYS")
 _SHORT = {
     "nvlink": "NVL",
     "nvswitch": "NVS",
@@ -179,7 +180,9 @@ def affinity_table(affinity: Affinity) -> str:
 def _cell(path: Path) -> str:
     if path.kind == "self":
         return "x"
-    return f"{_SHORT[path.kind]}:{path.bandwidth_gbs:.0f}" if path.bandwidth_gbs else _SHORT[path.kind]
+    # The driver's own word where it says more (PXB, NODE).
+    word = path.code if path.code in _PCIE_CODES else _SHORT[path.kind]
+    return f"{word}:{path.bandwidth_gbs:.0f}" if path.bandwidth_gbs else word
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -13,6 +13,8 @@ _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]|
 _TAG = re.compile(
     r"</?(?:table|thead|tbody|tr|td|th|pre|code|br|p|div|span|b|i|strong|em)(?:\s[^<>]*)?/?>", re.IGNORECASE
 )
+# What srun --label writes in front of every line.
+_LABEL = re.compile(r"^ *\d+: ?")
 _MARKS = re.compile(r"^\s*(?:```\w*|~~~\w*|>+ ?)")
 
 
@@ -38,8 +40,18 @@ def clean(text: str) -> str:
     text = re.sub(r"[\u200b-\u200f\x00]", "", text)
     if _TAG.search(text):
         text = html.unescape(_TAG.sub(" ", text))
+    text = _unlabelled(text)
     lines = [_MARKS.sub("", line).replace("|", " ").expandtabs(8).rstrip() for line in text.split("\n")]
     return "\n".join(lines)
+
+
+def _unlabelled(text: str) -> str:
+    """Without the number of the task, where each line has the same (one task wrote it all)."""
+    written = [line for line in text.split("\n") if line.strip()]
+    labels = {match[0].strip() if (match := _LABEL.match(line)) else "" for line in written}
+    if len(labels) != 1 or "" in labels:
+        return text
+    return "\n".join(_LABEL.sub("", line) for line in text.split("\n"))
 
 
 def unbroken(text: str, row: re.Pattern[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -10,7 +11,7 @@ from click.testing import CliRunner
 from slurm_topo.cli.machine import machine
 from slurm_topo.errors import MachineError
 from slurm_topo.hwloc import reader
-from slurm_topo.machine.affinity import find_affinity
+from slurm_topo.machine.affinity import find_affinity, from_matrix
 from slurm_topo.machine.describe import describe
 from slurm_topo.machine.encoding import affinity_table, encode, encode_matrix
 from slurm_topo.machine.gpulinks import parse_topo_matrix
@@ -30,6 +31,14 @@ def record(encoded, label):
 
 def names_in(encoded, mask):
     return {d["label"] for d in encoded["devices"] if int(mask, 16) >> d["bit"] & 1}
+
+
+def test_table_keeps_the_words_of_the_driver(shared_data):
+    text = (shared_data / "data" / "gpu-topo" / "H200x8_NV18_8nic_spaces_legend.txt").read_text()
+    table = affinity_table(from_matrix(parse_topo_matrix(text)))
+    rows = text.partition("Legend")[0]
+    for code in ("PIX", "NODE", "SYS"):
+        assert table.count(f"{code}:") == len(re.findall(rf"\b{code}\b", rows)) > 0
 
 
 def test_fast_and_slow_cores_are_told_apart(shared_data):

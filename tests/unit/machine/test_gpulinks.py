@@ -174,6 +174,7 @@ PASTED = {
     "blanks": lambda t: re.sub(r"[ \t]+", " ", t),
     "tabs": lambda t: re.sub(r"  +", "\t", t),
     "wrapped": lambda t: wrapped(t, 60),
+    "label of srun": lambda t: "\n".join(f"0: {line}" for line in t.split("\n")),
     "twice": lambda t: t.split("Legend")[0] + "\n" + t,
     "prompt": lambda t: f"[root@node ~]# nvidia-smi topo -m\n{t}\n[root@node ~]# exit\n",
 }
