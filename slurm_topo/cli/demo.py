@@ -205,7 +205,7 @@ def _finish(run: Demo, seconds: float) -> None:
     for command in (
         run.in_lab("sbatch", "--topo=off", "--chdir", str(run.work), str(run.work / "halo3d.sh")),
         run.slurm_topo("trace", "show", *[str(g) for g in graphs[:1]]),
-        run.slurm_topo(*settings, "report", "--format", "html", "-o", "report.html"),
+        run.slurm_topo(*settings, "report", "--format", "html", "-o", str(run.folder / "report.html")),
     ):
         click.echo(f"  {_typed(command)}")
     click.echo(f"\nlogs      {run.folder}/log")
