@@ -22,6 +22,7 @@ _TOOLS = {
     "nvlink.txt": ["nvidia-smi", "nvlink", "-s"],
     "gpus.txt": ["nvidia-smi", "-L"],
     "rocm.txt": ["rocm-smi", "--showtopo"],
+    "amd.txt": ["amd-smi", "topology"],
 }
 _SECONDS = 30
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from slurm_topo.errors import MachineError
+from slurm_topo.machine.gpulinks.amdsmi import is_amd_topo, parse_amd_topo
 from slurm_topo.machine.gpulinks.clean import clean, unbroken
 from slurm_topo.machine.gpulinks.matrix import LinkDevice, LinkMatrix, check_symmetric
 
@@ -17,20 +18,22 @@ _TYPES = ("XGMI", "PCIE", "QPI", "UNKNOWN", "N/A")
 
 
 def is_rocm_topo(text: str) -> bool:
-    """True for text that looks like ``rocm-smi --showtopo``."""
-    return bool(
+    """True for text that looks like ``rocm-smi --showtopo`` or ``amd-smi topology``."""
+    return is_amd_topo(text) or bool(
         re.search(r"between two GPUs|ROCm System Management|Numa (Node|Affinity):", text, re.IGNORECASE)
     )
 
 
 def parse_rocm_topo(text: str) -> LinkMatrix:
-    """The links of ``rocm-smi --showtopo``; types of link are the least that must be there.
+    """The links of ``rocm-smi --showtopo`` or ``amd-smi topology``; types of link must be there at least.
 
     Raises
     ------
     MachineError
         The matrix of types is missing, a matrix is truncated or contradicts itself, a value is unknown.
     """
+    if is_amd_topo(text):
+        return parse_amd_topo(text)
     plain = clean(text)
     tables = _tables(plain)
     if "type" not in tables:
