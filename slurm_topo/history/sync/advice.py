@@ -181,7 +181,7 @@ def publish(directory: Path, advice: Mapping[str, str], site: str) -> tuple[int,
         The directory cannot be written.
     """
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        _make_folder(directory)
         wanted = {Path(key[1:3]) / key: text for key, text in advice.items()}
         written = sum(_write_if_new(directory / path, text) for path, text in sorted(wanted.items()))
         # Last: before it is there, nothing is placed.
@@ -200,7 +200,7 @@ def _write_if_new(path: Path, text: str) -> bool:
             return False
     except (FileNotFoundError, NotADirectoryError):
         pass
-    path.parent.mkdir(exist_ok=True)
+    _make_folder(path.parent)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:
@@ -212,6 +212,13 @@ def _write_if_new(path: Path, text: str) -> bool:
             os.unlink(temporary)
         raise
     return True
+
+
+def _make_folder(folder: Path) -> None:
+    """A folder that slurmctld's user can enter, whatever the umask of sync is."""
+    if not folder.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+        folder.chmod(0o755)
 
 
 def _remove_others(directory: Path, wanted: set[Path]) -> int:

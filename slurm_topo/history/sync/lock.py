@@ -21,7 +21,10 @@ def only_one(path: Path) -> Iterator[None]:
         Another sync holds it, or the file cannot be made.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        if not path.parent.is_dir():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # slurmctld reads the advice beside it.
+            path.parent.chmod(0o755)
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     except OSError as error:
         raise HistoryError(

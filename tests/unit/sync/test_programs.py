@@ -120,3 +120,21 @@ def test_keys_in_a_trace_cannot_take_over_the_advice_of_another_user(site):
     with site.history() as history:
         assert {run.job: run.program for run in history.runs()} == {1: 1, 2: None}
     assert site.advice() == before
+
+
+def test_slurmctld_can_read_the_advice_whatever_the_umask(site):
+    import os
+    from pathlib import Path
+
+    site.add_job(1)
+    before = os.umask(0o077)
+    try:
+        site.sync()
+    finally:
+        os.umask(before)
+    folder = Path(site.settings.advice_dir)
+    for path in (folder, *folder.glob("*")):
+        if not path.name.startswith("."):
+            wanted = 0o755 if path.is_dir() else 0o644
+            assert path.stat().st_mode & 0o777 == wanted
+    assert all(path.stat().st_mode & 0o777 == 0o644 for path in folder.glob("??/*"))
