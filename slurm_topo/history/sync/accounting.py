@@ -123,12 +123,14 @@ def _mark_values(
     mark: SubmitMark | None,
     before: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
-    """What the submit hook said of a job; its program is decided once."""
+    """What the submit hook said of a job, and its program."""
     if mark is None:
         return {}
     found: dict[str, Any] = {"arm": mark.arm, "arm_reason": mark.reason, "advised_graph": mark.graph}
-    if before is None or before["program_id"] is None:
-        found["fingerprints"] = ":".join(mark.keys)
+    keys = ":".join(mark.keys)
+    # Again where a trace spoke first: Slurm accounts the comment when the job ends.
+    if before is None or before["program_id"] is None or before["fingerprints"] != keys:
+        found["fingerprints"] = keys
         found["program_id"] = index.find_or_add(_identity(row, values, mark.keys))
     return found
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+import numpy as np
+from sqlalchemy import Connection, case, func, select, update
 
 from slurm_topo.errors import GraphError
 from slurm_topo.history.schema import graphs, jobs, programs, steps
@@ -17,11 +18,21 @@ from slurm_topo.history.sync.accounting import step_id
 from slurm_topo.history.sync.inbox import ReadFile
 from slurm_topo.history.sync.programs import better_name
 from slurm_topo.model import CommGraph
-from slurm_topo.trace import Trace, graph_digest, merge_traces, read_trace, write_graph
+from slurm_topo.trace import (
+    Trace,
+    build_graph,
+    graph_digest,
+    merge_traces,
+    read_graph,
+    read_trace,
+    write_graph,
+)
 from slurm_topo.units import expand_ints, fold_ints
 
 # A larger number in a file is a forgery that would cost memory.
 MOST_RANKS = 1 << 20
+# Steps of a job that differ, beyond this many of the heaviest, change a mean no more.
+_MOST_GRAPHS = 64
 # States whose traffic is that of a whole run: a program that fails early has sent little.
 _WHOLE = ("COMPLETED", "TIMEOUT", "RUNNING")
 
@@ -147,21 +158,7 @@ def _bindings(graph: CommGraph, found: Sequence[Trace]) -> str:
 
 def store_trace(connection: Connection, job_id: int, trace: StepTrace, now: int) -> int:
     """Write a step's graph; returns the number of the step."""
-    graph = trace.graph
-    known = connection.execute(select(graphs.c.digest).where(graphs.c.digest == trace.digest)).scalar()
-    if known is None:
-        connection.execute(
-            graphs.insert().values(
-                digest=trace.digest,
-                ranks=graph.ranks,
-                edges=int(graph.source.size),
-                nbytes=float(graph.nbytes.sum()),
-                messages=float(graph.messages.sum()),
-                content=trace.content,
-                meta=json.dumps(dict(graph.meta), sort_keys=True),
-                first_seen=now,
-            )
-        )
+    _store_graph(connection, trace.digest, trace.graph, trace.content, now)
     row = step_id(connection, job_id, trace.step)
     values: dict[str, Any] = {"graph": trace.digest, "graph_complete": int(trace.complete)}
     bound = connection.execute(select(steps.c.bindings).where(steps.c.id == row)).scalar()
@@ -172,17 +169,43 @@ def store_trace(connection: Connection, job_id: int, trace: StepTrace, now: int)
     return row
 
 
+def _store_graph(connection: Connection, digest: str, graph: CommGraph, content: bytes, now: int) -> None:
+    known = connection.execute(select(graphs.c.digest).where(graphs.c.digest == digest)).scalar()
+    if known is None:
+        connection.execute(
+            graphs.insert().values(
+                digest=digest,
+                ranks=graph.ranks,
+                edges=int(graph.source.size),
+                nbytes=float(graph.nbytes.sum()),
+                messages=float(graph.messages.sum()),
+                content=content,
+                meta=json.dumps(dict(graph.meta), sort_keys=True),
+                first_seen=now,
+            )
+        )
+
+
 def choose_graph(connection: Connection, job_id: int) -> None:
-    """Let the program of a job be placed with its newest complete graph: of the step with the most bytes."""
+    """Let the program of a job be placed with its newest complete graph, if possible of as many ranks as the job.
+
+    Where steps of that job differ (two programs in one script) it is their mean: cost is linear in the traffic, so a
+    placement that is better for the mean is better for the job as a whole.
+    """
     program = connection.execute(select(jobs.c.program_id).where(jobs.c.id == job_id)).scalar()
     if program is None:
         return
     query = (
-        select(graphs.c.digest, graphs.c.ranks, graphs.c.meta)
+        select(graphs.c.digest, graphs.c.ranks, graphs.c.meta, steps.c.job_id)
         .join(steps, steps.c.graph == graphs.c.digest)
         .join(jobs, jobs.c.id == steps.c.job_id)
         .where(jobs.c.program_id == program, steps.c.graph_complete == 1, graphs.c.nbytes > 0)
-        .order_by(jobs.c.state.in_(_WHOLE).desc(), jobs.c.submitted.desc(), graphs.c.nbytes.desc())
+        .order_by(
+            jobs.c.state.in_(_WHOLE).desc(),
+            case((graphs.c.ranks == jobs.c.tasks, 1), else_=0).desc(),
+            jobs.c.submitted.desc(),
+            graphs.c.nbytes.desc(),
+        )
     )
     newest = connection.execute(query).first()
     if newest is None:
@@ -190,13 +213,52 @@ def choose_graph(connection: Connection, job_id: int) -> None:
     row = connection.execute(select(programs).where(programs.c.id == program)).one()
     # Of a program under mpirun accounting knows the number of daemons only.
     changes: dict[str, Any] = {
-        "graph": newest.digest,
+        "graph": _mean_graph(connection, newest.job_id, newest.ranks) or newest.digest,
         "ranks": newest.ranks,
         "name": better_name(row.name, _program(newest.meta)),
     }
     changes = {name: value for name, value in changes.items() if getattr(row, name) != value}
     if changes:
         connection.execute(update(programs).where(programs.c.id == program).values(**changes))
+
+
+def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str | None:
+    """Store the mean of a job's graphs of so many ranks; its digest, None where they are all the same."""
+    query = (
+        select(
+            graphs.c.digest, graphs.c.content, graphs.c.meta, graphs.c.first_seen, func.count().label("times")
+        )
+        .join(steps, steps.c.graph == graphs.c.digest)
+        .where(steps.c.job_id == job_id, steps.c.graph_complete == 1)
+        .where(graphs.c.ranks == ranks, graphs.c.nbytes > 0)
+        .group_by(graphs.c.digest)
+        .order_by(graphs.c.nbytes.desc(), graphs.c.digest)
+        .limit(_MOST_GRAPHS)
+    )
+    found = connection.execute(query).all()
+    if len(found) < 2:
+        return None
+    times = sum(row.times for row in found)
+    with tempfile.TemporaryDirectory() as name:
+        file = Path(name) / "graph.npz"
+        parts = []
+        for row in found:
+            file.write_bytes(row.content)
+            parts.append((read_graph(file), row.times / times))
+        mean = build_graph(
+            ranks,
+            np.concatenate([part.source for part, _ in parts]),
+            np.concatenate([part.target for part, _ in parts]),
+            np.concatenate([part.nbytes * share for part, share in parts]),
+            np.concatenate([part.messages * share for part, share in parts]),
+            np.concatenate([part.modelled * share for part, share in parts]),
+            parts[0][0].meta,
+        )
+        write_graph(mean, file)
+        content = file.read_bytes()
+    digest = graph_digest(mean)
+    _store_graph(connection, digest, mean, content, max(row.first_seen for row in found))
+    return digest
 
 
 def _program(meta: str) -> str:

@@ -138,3 +138,17 @@ def test_slurmctld_can_read_the_advice_whatever_the_umask(site):
             wanted = 0o755 if path.is_dir() else 0o644
             assert path.stat().st_mode & 0o777 == wanted
     assert all(path.stat().st_mode & 0o777 == 0o644 for path in folder.glob("??/*"))
+
+
+def test_comment_that_comes_after_the_trace_adds_the_executable(site):
+    """Slurm accounts admin_comment when a job ends, and a step may have ended before."""
+    keys = site.add_job(1, end=None, comment="")
+    site.jobs[1][2]["End"] = "2026-12-01T04:20:00"
+    site.trace(1, keys)
+    site.sync()
+    assert set(site.advice()) == set(keys.split(":")[:2])
+    site.add_job(1, end=site.now - 5, submitted=site.now - 70, arm="observe")
+    site.sync()
+    assert set(site.advice()) == set(keys.split(":"))
+    with site.history() as history:
+        assert [(run.program, run.arm) for run in history.runs()] == [(1, "observe")]
