@@ -118,8 +118,8 @@ def with_links(gpus: NodeGpus | None, links: LinkMatrix) -> NodeGpus | None:
     return replace(gpus, pus=near, links=other.links)
 
 
-def distances(shape: NodeClass, gpus: NodeGpus, pus: Sequence[int]) -> list[int]:
-    """How far each GPU is from a rank.
+def distances(shape: NodeClass, gpus: NodeGpus, ranks: Sequence[Sequence[int]]) -> list[list[int]]:
+    """How far each GPU is from each of some ranks.
 
     Parameters
     ----------
@@ -127,31 +127,35 @@ def distances(shape: NodeClass, gpus: NodeGpus, pus: Sequence[int]) -> list[int]
         The whole node, also cores that the job does not own: a GPU may hang on these.
     gpus : NodeGpus
         Its GPUs.
-    pus : sequence of int
-        OS indices of the PUs of the rank.
+    ranks : sequence of sequences of int
+        OS indices of the PUs of each rank.
 
     Returns
     -------
-    list of int
-        0: the GPU is next to one of the rank's CPUs; l: they meet in the l-th group around the CPU (L3, NUMA
-        node, package, node).
+    list of lists of int
+        A list a rank, a number a GPU. 0: the GPU is next to one of the rank's CPUs; l: they meet in the l-th
+        group around the CPU (L3, NUMA node, package, node).
     """
-    own = set(pus)
-    cores = [i for i, threads in enumerate(shape.pus) if own.intersection(threads)]
+    core_of = {pu: core for core, pus in enumerate(shape.pus) for pu in pus}
+    around = [_groups(shape, core_of, near) for near in gpus.pus]
     found = []
-    for near in gpus.pus:
-        there = set(near)
-        if not there or own & there:
-            found.append(0)
-            continue
-        others = [i for i, threads in enumerate(shape.pus) if there.intersection(threads)]
-        meet = (
-            level + 1
-            for level, (_, groups) in enumerate(shape.groups)
-            if {groups[i] for i in cores} & {groups[i] for i in others}
+    for pus in ranks:
+        own = _groups(shape, core_of, pus)
+        found.append(
+            [
+                next((n for n, (a, b) in enumerate(zip(own, there, strict=True)) if a & b), len(own))
+                if near
+                else 0
+                for near, there in zip(gpus.pus, around, strict=True)
+            ]
         )
-        found.append(next(meet, len(shape.groups) + 1))
     return found
+
+
+def _groups(shape: NodeClass, core_of: Mapping[int, int], pus: Sequence[int]) -> list[set[int]]:
+    """The PUs, and the groups of their cores on each level, innermost first."""
+    cores = {core_of[pu] for pu in pus if pu in core_of}
+    return [set(pus), *({groups[core] for core in cores} for _, groups in shape.groups)]
 
 
 def gpus_json(gpus: NodeGpus) -> dict[str, Any]:

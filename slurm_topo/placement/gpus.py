@@ -7,8 +7,12 @@ from numpy.typing import NDArray
 
 from slurm_topo.model import Floats
 
-# Exchanges of one assignment; each is an improvement, so that few are ever needed.
+# Each cycle shortens a sum of whole numbers, so that few are ever needed.
 _MOST_STEPS = 1000
+# A launch waits: rows of exchanges get shorter as they get dearer, and there are not many.
+_ROW_WORK = 2048
+_MOST_ROWS = 8
+_TINY = 1e-9
 
 
 def assign_gpus(
@@ -65,40 +69,114 @@ def _slowness(gpus: int, bandwidth: Floats | None) -> Floats:
 def _assign(far: Floats, between: Floats, apart: Floats) -> NDArray[np.intp]:
     """Bin of each item, loads of bins as even as can be.
 
-    Minimises ``sum far[i, bin i]`` and then ``sum over i<j of between[i, j] * apart[bin i, bin j]``, by
-    exchanging two items and by moving one to a bin with less, from a greedy start.
+    Minimises ``sum far[i, bin i]``, and among the assignments of that sum, as far as exchanges lead,
+    ``sum over i<j of between[i, j] * apart[bin i, bin j]``.
     """
     chosen = _greedy(far)
-    # One step of distance outweighs everything that links can win.
-    total = float(between.sum() * apart.max()) or 1.0
-    weight = 2.0 / total
-    items = np.arange(len(chosen))
     for _ in range(_MOST_STEPS):
-        at = apart[chosen]
-        pull = weight * (between @ at - np.diag(between)[:, None] * at)
-        cost = far + pull
-        here = cost[items, chosen]
-        swap = cost[:, chosen] - here[:, None]
-        swap = swap + swap.T + weight * between * _exchange(apart, chosen)
-        swap[chosen[:, None] == chosen[None, :]] = 0.0
-        move = cost - here[:, None]
-        load = np.bincount(chosen, minlength=far.shape[1])
-        move[load[None, :] >= load[chosen][:, None]] = 0.0
-        if min(swap.min(), move.min()) > -1e-9:
+        cycle = _better_cycle(far, chosen)
+        if not cycle:
             break
-        if swap.min() <= move.min():
-            i, j = np.unravel_index(int(swap.argmin()), swap.shape)
-            chosen[[i, j]] = chosen[[j, i]]
-        else:
-            i, j = np.unravel_index(int(move.argmin()), move.shape)
-            chosen[i] = j
+        for item, target in cycle:
+            chosen[item] = target
+    if not apart.any():
+        return chosen
+    for _ in range(_MOST_ROWS):
+        if not _exchange(chosen, far, between, apart):
+            break
     return chosen
 
 
-def _exchange(apart: Floats, chosen: NDArray[np.intp]) -> Floats:
-    """What an exchange of two items is charged too much for the pair itself, whose cost does not change."""
-    own = np.diag(apart)[chosen]
-    return 2.0 * apart[np.ix_(chosen, chosen)] - own[:, None] - own[None, :]
+def _better_cycle(far: Floats, chosen: NDArray[np.intp]) -> list[tuple[int, int]]:
+    """Items with new bins, one from each bin of a cycle, that shorten the sum; empty where nothing does.
+
+    One more bin, the last, stands for the spare place of the bins with less: a cycle through it moves that.
+    """
+    items, bins = far.shape
+    load = np.bincount(chosen, minlength=bins)
+    low = load < -(-items // bins)
+    step = np.full((bins + 1, bins + 1), np.inf)
+    step[:bins, bins][low] = 0.0
+    step[bins, :bins][~low] = 0.0
+    mover = np.full((bins, bins), -1, dtype=np.intp)
+    for a in range(bins):
+        own = np.flatnonzero(chosen == a)
+        if own.size:
+            extra = far[own] - far[own, a][:, None]
+            mover[a] = own[extra.argmin(axis=0)]
+            step[a, :bins] = extra.min(axis=0)
+    np.fill_diagonal(step, np.inf)
+    path = _negative_cycle(step)
+    return [(int(mover[a, b]), b) for a, b in zip(path, path[1:] + path[:1], strict=True) if max(a, b) < bins]
+
+
+def _negative_cycle(step: Floats) -> list[int]:
+    """Nodes of a cycle of negative length (Bellman and Ford), empty where there is none."""
+    size = len(step)
+    length, before = np.zeros(size), np.full(size, -1, dtype=np.intp)
+    node = -1
+    for _ in range(size + 1):
+        over = length[:, None] + step
+        best = over.argmin(axis=0)
+        shorter = np.flatnonzero(over.min(axis=0) < length - _TINY)
+        if not shorter.size:
+            return []
+        length[shorter], before[shorter] = over[best[shorter], shorter], best[shorter]
+        node = int(shorter[0])
+    for _ in range(size):
+        node = int(before[node])
+    path = [node]
+    while before[path[-1]] != node:
+        path.append(int(before[path[-1]]))
+    return path[::-1]
+
+
+def _exchange(chosen: NDArray[np.intp], far: Floats, between: Floats, apart: Floats) -> bool:
+    """A row of exchanges and moves that keep the distances, cut where links are best; False: no better.
+
+    Each item takes part once, also where a step alone does not help (Kernighan and Lin's way).
+    """
+    items = np.arange(len(chosen))
+    trial, free = chosen.copy(), np.ones(len(chosen), dtype=bool)
+    gain, best_gain, best = 0.0, 0.0, chosen.copy()
+    tiny = _TINY * float(between.max() * apart.max())
+    for _ in range(min(len(chosen), max(_ROW_WORK // len(chosen), 4))):
+        at = apart[trial]
+        pull = between @ at - np.diag(between)[:, None] * at
+        pull -= pull[items, trial][:, None]
+        swap, move = _choices(trial, far, free)
+        own = np.diag(apart)[trial]
+        # The cost of the pair itself does not change.
+        pair = 2.0 * at[:, trial] - own[:, None] - own[None, :]
+        swaps = np.where(swap, pull[:, trial] + pull[:, trial].T + between * pair, np.inf)
+        moves = np.where(move, pull, np.inf)
+        if min(swaps.min(), moves.min()) == np.inf:
+            break
+        if swaps.min() <= moves.min():
+            i, j = (int(k) for k in np.unravel_index(int(swaps.argmin()), swaps.shape))
+            gain -= float(swaps[i, j])
+            trial[[i, j]] = trial[[j, i]]
+            free[[i, j]] = False
+        else:
+            i, j = (int(k) for k in np.unravel_index(int(moves.argmin()), moves.shape))
+            gain -= float(moves[i, j])
+            trial[i], free[i] = j, False
+        if gain > best_gain + tiny:
+            best_gain, best = gain, trial.copy()
+    chosen[:] = best
+    return best_gain > 0.0
+
+
+def _choices(
+    chosen: NDArray[np.intp], far: Floats, free: NDArray[np.bool_]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Pairs of items that may change places, and items that may go to a bin with less, at no distance."""
+    more = far - far[np.arange(len(chosen)), chosen][:, None]
+    both = more[:, chosen]
+    swap = (both + both.T <= 0) & (chosen[:, None] != chosen[None, :]) & free[:, None] & free[None, :]
+    load = np.bincount(chosen, minlength=far.shape[1])
+    move = (more <= 0) & (load[None, :] < load[chosen][:, None]) & free[:, None]
+    return swap, move
 
 
 def _greedy(far: Floats) -> NDArray[np.intp]:

@@ -59,7 +59,7 @@ def with_gpus(plan: Plan, graph: CommGraph, owned: Mapping[str, OwnedGpus]) -> P
         here = owned.get(plan.nodes[node])
         if here is None:
             continue
-        far = np.array([distances(here.shape, here.gpus, places[r].cpus) for r in ranks])
+        far = np.array(distances(here.shape, here.gpus, [places[r].cpus for r in ranks]))
         chosen = assign_gpus(far[:, list(here.numbers)], _traffic(graph, ranks), _links(here))
         for rank, gpus in zip(ranks, chosen, strict=True):
             places[rank] = replace(places[rank], gpus=tuple(here.numbers[g] for g in gpus))

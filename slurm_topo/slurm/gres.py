@@ -23,7 +23,7 @@ def job_gpus(gres: str) -> tuple[int, ...]:
     ()
     """
     found: set[int] = set()
-    for entry in _entries(gres):
+    for entry in _entries(gres) if gres else ():
         if not re.match(r"gpu(:|\(|$)", entry):
             continue
         index = re.search(r"\(IDX:([\d,-]+)\)", entry)
