@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from slurm_topo.errors import MachineError
 from slurm_topo.hwloc.topology import Topology
+from slurm_topo.machine.bandwidthclass import class_of
 from slurm_topo.machine.devices import Device, find_devices
 from slurm_topo.machine.gpulinks.matrix import LinkMatrix
 from slurm_topo.machine.gpulinks.paths import PCIE_DEFAULT_GBS, Path, nvlink_gbs, paths_of
@@ -15,6 +16,8 @@ from slurm_topo.machine.gpulinks.paths import PCIE_DEFAULT_GBS, Path, nvlink_gbs
 _NUMA_LINK_GBS = 100.0
 _SOCKET_LINK_GBS = 60.0
 _MOST_LINKS = 18
+# PCI identity of GPUs that share a package and its memory with a CPU: MI300A.
+_APUS = ((0x1002, 0x74A0),)
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,10 @@ def _ends_of(topology: Topology, index: int, ends: Sequence[Endpoint]) -> list[i
 def _through_tree(a: Endpoint, b: Endpoint) -> Path:
     if a.device and b.device:
         return _pcie(a, b)
+    own = next((e.device for e in (a, b) if e.device), None)
+    if own and (own.vendor, own.device) in _APUS and set(a.numa) == set(b.numa):
+        # CPU and GPU of one package share its memory; the PCIe link that the GPU shows is none.
+        return Path("c2c", 1, 1, class_of(own).gb_per_s, "derived")
     speeds = [e.device.link_gbs for e in (a, b) if e.device and e.device.link_gbs]
     has_device = bool(a.device or b.device)
     link = speeds[0] if speeds else PCIE_DEFAULT_GBS if has_device else 0.0

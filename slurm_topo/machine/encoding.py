@@ -182,7 +182,8 @@ def _cell(path: Path) -> str:
         return "x"
     # The driver's own word where it says more (PXB, NODE).
     word = path.code if path.code in _PCIE_CODES else _SHORT[path.kind]
-    return f"{word}:{path.bandwidth_gbs:.0f}" if path.bandwidth_gbs else word
+    speed = f"{path.bandwidth_gbs:.0f}" if path.bandwidth_gbs >= 9.5 else f"{path.bandwidth_gbs:.2g}"
+    return f"{word}:{speed}" if path.bandwidth_gbs else word
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -41,6 +41,19 @@ def test_table_keeps_the_words_of_the_driver(shared_data):
         assert table.count(f"{code}:") == len(re.findall(rf"\b{code}\b", rows)) > 0
 
 
+def test_gpu_in_the_package_of_a_cpu_shares_its_memory(shared_data):
+    encoded = encode(load(shared_data, "other__flux-core__tuo.SPX"))
+    own, other = path(encoded, "gpu1", "numa1"), path(encoded, "gpu1", "numa0")
+    assert (own["path"], own["hops"], own["gb_per_s"]) == ("c2c", 1, 5300.0)
+    assert other["path"] == "socket-link"
+
+
+def test_slow_paths_are_not_rounded_to_nothing(shared_data):
+    table = affinity_table(find_affinity(load(shared_data, "other__flux-core__ipa20")))
+    assert re.search(r"SYS:0\.\d", table)
+    assert not re.search(r":0(\s|$)", table)
+
+
 def test_fast_and_slow_cores_are_told_apart(shared_data):
     kinds = describe(load(shared_data, "from-fsroot__20em64t-hybrid-1p6c2t+2ca4co1t"))["cpu_kinds"]
     found = [(k["efficiency"], k["cores"], k["pus"]) for k in kinds]
