@@ -97,16 +97,13 @@ def gpus_of_cores(shape: NodeClass, cores: Sequence[Sequence[int]]) -> NodeGpus 
     shape : NodeClass
         The node.
     cores : sequence of sequences of int
-        Slurm's abstract cores next to each GPU (``Cores=``), empty: all.
-
-    Raises
-    ------
-    MachineError
-        The node has no such core.
+        Slurm's abstract cores next to each GPU (``Cores=``), empty: all. Where the node has no such core they
+        are in some other numbering, and nothing is known of that GPU.
     """
     if not cores:
         return None
-    return NodeGpus(tuple(tuple(shape.os_cpus_of_cores(list(c))) for c in cores))
+    known = [c if all(0 <= core < shape.cores for core in c) else () for c in cores]
+    return NodeGpus(tuple(tuple(shape.os_cpus_of_cores(c)) for c in known))
 
 
 def with_links(gpus: NodeGpus | None, links: LinkMatrix) -> NodeGpus | None:

@@ -110,6 +110,11 @@ def test_description_keeps_gpus_and_nodes_that_differ_in_them_differ():
     assert read.gpus("elsewhere") is None
 
 
+def test_cores_in_another_numbering_mean_nothing():
+    gpus = build_cluster([NodeShape("a", 1, 2, 2, gpus=((0,), (1, 2, 3)))]).gpus("a")
+    assert gpus.pus == ((0, 2), ())
+
+
 @pytest.mark.parametrize(
     "gpus",
     [
