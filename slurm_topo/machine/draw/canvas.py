@@ -17,6 +17,7 @@ STYLES: dict[str, tuple[str, str, str]] = {
     "numa": ("#ffffff", "#777777", "4 3"),
     "l3": ("#edf2f8", "#9aaabd", ""),
     "core": ("#b7cce4", "#4a6484", ""),
+    "slowcore": ("#e4ecf5", "#4a6484", "2 1"),
     "unusable": ("url(#hatch)", "#888888", ""),
     "dram": ("#d6ead0", "#5b8450", ""),
     "hbm": ("#8fbf80", "#33612a", ""),

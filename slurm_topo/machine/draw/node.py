@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from slurm_topo.hwloc.topology import Object, Topology, bits
-from slurm_topo.machine.affinity import Affinity, find_affinity
+from slurm_topo.machine.affinity import find_affinity
 from slurm_topo.machine.bandwidthclass import class_of
 from slurm_topo.machine.describe import counts, cpu_model
 from slurm_topo.machine.devices import Device, find_devices
@@ -50,7 +50,7 @@ def draw_node(topology: Topology, links: LinkMatrix | None = None) -> str:
     y += row + 18
     y = _draw_loose(canvas, devices, topology, y)
     y = draw_links(canvas, affinity, 20, y)
-    _legend(canvas, affinity, y + 8)
+    _legend(canvas, topology, y + 8)
     return canvas.svg(title)
 
 
@@ -190,7 +190,10 @@ def _draw_cores(canvas: Canvas, topology: Topology, cpuset: int, x: float, y: fl
 def _draw_core(canvas: Canvas, topology: Topology, core: Object, x: float, y: float) -> None:
     usable = core.cpuset & topology.allowed_cpuset
     tip = f"core {core.logical}, PUs {fold_ints(bits(core.cpuset))}"
-    canvas.box("core" if usable else "unusable", x, y, _CORE, _CORE, tip, 2)
+    fast = max((kind.efficiency for kind in topology.cpu_kinds), default=0)
+    slow = any(kind.efficiency < fast and kind.cpuset & core.cpuset for kind in topology.cpu_kinds)
+    style = ("slowcore" if slow else "core") if usable else "unusable"
+    canvas.box(style, x, y, _CORE, _CORE, tip, 2)
     threads = core.cpuset.bit_count()
     for i in range(1, min(threads, 8)):
         canvas.line(
@@ -276,15 +279,18 @@ def _draw_loose(canvas: Canvas, devices: Sequence[Device], topology: Topology, y
     return _draw_tree(canvas, loose, 20, y + 20) + 8
 
 
-def _legend(canvas: Canvas, affinity: Affinity, y: float) -> None:
+def _legend(canvas: Canvas, topology: Topology, y: float) -> None:
     kinds = {
         "core": "core (split: hardware threads)",
+        "slowcore": "efficiency core",
         "unusable": "core that may not be used",
         "l3": "shared L3",
     }
     kinds |= {"dram": "memory", "hbm": "high-bandwidth memory", "othermem": "other memory"}
     kinds |= {"gpu": "GPU", "nic": "NIC", "nvme": "NVMe"}
     x = 20.0
+    if len({kind.efficiency for kind in topology.cpu_kinds}) < 2:
+        del kinds["slowcore"]
     for kind, words in kinds.items():
         canvas.box(kind, x, y, 14, 12)
         canvas.text(x + 19, y + 10, words, 10)

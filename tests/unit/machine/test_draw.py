@@ -62,7 +62,8 @@ def test_every_recorded_node_is_drawn_complete(shared_data):
         text = words(root)
         cores = [c for c in topology.of_kind("Core") if c.cpuset]
         # One more box of each kind is in the legend.
-        assert len(boxes(root, "core")) + len(boxes(root, "unusable")) - 2 == len(cores), name
+        kinds = [len(boxes(root, kind)) for kind in ("core", "unusable", "slowcore")]
+        assert sum(max(count - 1, 0) for count in kinds) == len(cores), name
         for device in find_devices(topology):
             assert device.label in text, (name, device.label)
         for node in topology.of_kind("NUMANode"):
@@ -149,6 +150,14 @@ def test_kinds_of_devices_differ_in_a_grey_print():
         differ = abs(grey(fill_a) - grey(fill_b)) + abs(grey(line_a) - grey(line_b)) > 0.05
         assert differ or dash_a != dash_b, (a, b)
     assert STYLES["unusable"][0].startswith("url("), "hatched"
+
+
+def test_efficiency_cores_look_different(shared_data):
+    folder = shared_data / "data" / "hwloc"
+    hybrid = parse(draw_node(reader.load_xml(folder / "from-fsroot__20em64t-hybrid-1p6c2t+2ca4co1t.xml")))
+    # Eight of them and six others, and the legend.
+    assert (len(boxes(hybrid, "slowcore")), len(boxes(hybrid, "core"))) == (8 + 1, 6 + 1)
+    assert not boxes(parse(draw_node(reader.load_synthetic("core:4 pu:2"))), "slowcore")
 
 
 def test_text_is_cut_to_its_box():
