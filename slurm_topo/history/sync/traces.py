@@ -187,10 +187,10 @@ def _store_graph(connection: Connection, digest: str, graph: CommGraph, content:
 
 
 def choose_graph(connection: Connection, job_id: int) -> None:
-    """Let the program of a job be placed with its newest complete graph, if possible of as many ranks as the job.
+    """Let the program of a job be placed with its newest complete graph.
 
-    Where steps of that job differ (two programs in one script) it is their mean: cost is linear in the traffic, so a
-    placement that is better for the mean is better for the job as a whole.
+    Steps of as many ranks as the job come first, for those are placed. Where they differ (two programs in one
+    script) it is their mean: cost is linear in the traffic, so what is better for the mean is better for all.
     """
     program = connection.execute(select(jobs.c.program_id).where(jobs.c.id == job_id)).scalar()
     if program is None:
@@ -225,9 +225,7 @@ def choose_graph(connection: Connection, job_id: int) -> None:
 def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str | None:
     """Store the mean of a job's graphs of so many ranks; its digest, None where they are all the same."""
     query = (
-        select(
-            graphs.c.digest, graphs.c.content, graphs.c.meta, graphs.c.first_seen, func.count().label("times")
-        )
+        select(graphs.c.digest, graphs.c.content, graphs.c.first_seen, func.count().label("times"))
         .join(steps, steps.c.graph == graphs.c.digest)
         .where(steps.c.job_id == job_id, steps.c.graph_complete == 1)
         .where(graphs.c.ranks == ranks, graphs.c.nbytes > 0)

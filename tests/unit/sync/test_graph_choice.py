@@ -1,0 +1,38 @@
+"""Which graph the steps of a program are placed with."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+from sqlalchemy import select
+
+from slurm_topo.history.schema import graphs, programs
+
+
+def chosen(site) -> tuple[int, float]:
+    """Ranks and bytes of the graph that the only program is placed with."""
+    site.sync()
+    query = select(graphs.c.content).join(programs, programs.c.graph == graphs.c.digest)
+    with site.history() as history, history.engine.connect() as connection:
+        content = connection.execute(query).scalar_one()
+    arrays = np.load(io.BytesIO(content))
+    return int(arrays["ranks"]), float(arrays["nbytes"].sum())
+
+
+def test_steps_that_differ_are_placed_with_their_mean(site):
+    keys = site.add_job(1, steps=("batch", "0", "1", "2"))
+    for step, nbytes in (("0", 1000), ("1", 1000), ("2", 4000)):
+        site.trace(1, keys, step=step, nbytes=nbytes)
+    assert chosen(site) == (8, 8 * 2000.0)
+    # Each step keeps its own graph; the next pass changes nothing.
+    assert chosen(site) == (8, 8 * 2000.0)
+
+
+def test_steps_that_are_alike_are_placed_with_their_graph(site):
+    keys = site.add_job(1, steps=("batch", "0", "1"))
+    for step in ("0", "1"):
+        site.trace(1, keys, step=step, nbytes=3000)
+    assert chosen(site) == (8, 8 * 3000.0)
+    with site.history() as history, history.engine.connect() as connection:
+        assert len(connection.execute(select(graphs.c.digest)).all()) == 1
