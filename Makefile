@@ -22,7 +22,7 @@ APT_BUILD := build-essential cmake ninja-build pkg-config python3-dev python3-ve
 APT_LAB   := slurm-wlm slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin munge \
 	mariadb-server openmpi-bin iproute2 numactl hwloc procps
 APT_ACCEPTANCE := qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs
-APT_TEST  := gdb liblua5.1-0-dev lua5.1 lua5.4 scotch chromium poppler-utils
+APT_TEST  := chromium gfortran lua5.1 postgresql
 
 .PHONY: help demo test lint native packages-lab packages-test packages-acceptance packages-build acceptance benchmarks install uninstall clean
 
