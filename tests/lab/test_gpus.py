@@ -160,6 +160,13 @@ def test_explicit_gpu_binding_is_left_alone(gpus: GpuSite) -> None:
     assert {rank: seen.cuda for rank, seen in placed.items()} == {0: "0", 1: "1", 2: "0", 3: "1"}
 
 
+@pytest.mark.parametrize(("job", "step"), [("--gres=gpu:2", "--gpus-per-task=1"), ("--gpus=4", "")])
+def test_step_whose_gpus_are_uncertain_is_left_alone(gpus: GpuSite, job: str, step: str) -> None:
+    seen, plan = gpus.run(job, srun=step)
+    assert plan is None
+    assert seen == gpus.run(job, srun=step, arm="off")[0]
+
+
 @pytest.mark.parametrize("options", [[], ["--gres=gpu:1"]])
 def test_without_a_choice_of_gpus_slurms_view_stays(gpus: GpuSite, options: list[str]) -> None:
     seen, plan = gpus.run(*options)
