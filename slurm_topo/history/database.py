@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -10,8 +11,9 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
 
 from slurm_topo.errors import HistoryError
@@ -86,6 +88,7 @@ def open_engine(database: str, create: bool = True, clock: Callable[[], float] =
         url = make_url(database_url(database))
         if url.get_backend_name() == "sqlite":
             _check_file(url.database, create)
+            url = url if create else _for_reader(url)
         engine = create_engine(
             url,
             **({"connect_args": {"timeout": _BUSY_TIMEOUT_S}} if url.get_backend_name() == "sqlite" else {}),
@@ -152,6 +155,17 @@ def _check_file(database: str | None, create: bool) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
     elif not path.exists():
         raise HistoryError(f"database {path}: does not exist; run `slurm-topo sync` first or set database")
+
+
+def _for_reader(url: URL) -> URL:
+    """As it is, or as SQLite opens a WAL database at rest in a folder that this user may not write."""
+    path = url.database or ""
+    if not path or path == ":memory:" or path.startswith("file:") or os.path.exists(f"{path}-wal"):
+        return url
+    if all(os.access(p, os.W_OK, effective_ids=True) for p in (path, os.path.dirname(path) or ".")):
+        return url
+    absolute = quote(os.path.abspath(path))
+    return url.set(database=f"file:{absolute}", query={**url.query, "immutable": "1", "uri": "true"})
 
 
 def _tune_sqlite(engine: Engine) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import tempfile
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from sqlalchemy import inspect, text
@@ -200,3 +204,25 @@ def test_two_processes_may_migrate_at_once(path):
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+def test_reader_who_may_not_write_the_folder_reads_all_the_same():
+    # Below pytest's own folder, which is its user's alone.
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    path = folder / "histo ry.sqlite"
+    user = os.geteuid()
+    try:
+        open_engine(str(path)).dispose()
+        path.chmod(0o444)
+        folder.chmod(0o555)
+        if user == 0:
+            os.seteuid(65534)
+        engine = open_engine(str(path), create=False)
+        with engine.connect() as connection:
+            assert connection.execute(text("SELECT COUNT(*) FROM programs")).scalar() == 0
+        engine.dispose()
+        assert [p.name for p in folder.iterdir()] == [path.name]
+    finally:
+        os.seteuid(user)
+        folder.chmod(0o755)
+        shutil.rmtree(folder)
