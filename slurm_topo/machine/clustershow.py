@@ -33,6 +33,7 @@ def cluster_summary(cluster: Cluster) -> dict[str, Any]:
                 "names": ordered_hostlist(n for n, c in cluster.nodes.items() if c == name),
                 "cores": entry.shape.cores,
                 "pus": sum(len(p) for p in entry.shape.pus),
+                "gpus": entry.gpus.count if entry.gpus else 0,
                 "levels": {level: max(groups) + 1 for level, groups in entry.shape.groups},
                 "from": entry.hwloc or entry.synthetic or "counts",
                 "digest": entry.shape.digest,
@@ -67,12 +68,12 @@ def cluster_table(cluster: Cluster) -> str:
         )
     )
     lines = [f"{title}: {counted}", ""]
-    rows = [["class", "nodes", "cores", "PUs", "levels", "from", "names"]]
+    rows = [["class", "nodes", "cores", "PUs", "GPUs", "levels", "from", "names"]]
     for entry in summary["classes"]:
         levels = " ".join(f"{level}:{count}" for level, count in entry["levels"].items())
         rows.append(
             [
-                *(str(entry[key]) for key in ("name", "nodes", "cores", "pus")),
+                *(str(entry[key]) for key in ("name", "nodes", "cores", "pus", "gpus")),
                 levels or "-",
                 entry["from"],
                 entry["names"],

@@ -105,6 +105,15 @@ def test_import_of_nodes_gres_conf_and_links_makes_one_description(tmp_path):
     assert entry["gpus"]["links"][0][1] == entry["gpus"]["links"][1][0] > entry["gpus"]["links"][0][3]
 
 
+def test_description_shows_how_many_gpus_its_nodes_have(tmp_path):
+    write_cluster(
+        build_cluster([NodeShape("a", 2, 4, 1, gpus=((0,), (4,), (4,))), NodeShape("b", 2, 4, 1)]),
+        tmp_path / "c.json",
+    )
+    run = CliRunner().invoke(machine, ["show", str(tmp_path / "c.json"), "--format", "json"])
+    assert [c["gpus"] for c in json.loads(run.output)["classes"]] == [3, 0]
+
+
 def test_known_links_stay_when_a_description_is_made_anew():
     fresh = build_cluster([NodeShape(n, 2, 4, 1, gpus=((0,), (4,), (0,), (4,))) for n in ("a", "b")])
     known = with_links(fresh.gpus("a"), parse_topo_matrix(MATRIX))
