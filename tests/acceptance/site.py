@@ -23,7 +23,7 @@ LogFile=/var/log/slurm/slurmdbd.log
 PidFile=/run/slurm/slurmdbd.pid
 """
 
-# Python needs several seconds to start in here, where a real node needs a fifth of one.
+# Python needs several seconds to start in here, where a real node needs a fifth of one; so does the search.
 DEADLINE_MS = 60_000
 CLUSTER_FILE = "/etc/slurm-topo/cluster.json"
 
@@ -50,7 +50,7 @@ def settings() -> str:
     for key, value in {
         "arm": '"enforce"',
         "holdout": "0.0",
-        "budget_s": "3.0",
+        "budget_s": "20.0",
         "cluster": f'"{CLUSTER_FILE}"',
     }.items():
         text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
