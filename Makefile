@@ -24,7 +24,7 @@ APT_LAB   := slurm-wlm slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-pl
 APT_ACCEPTANCE := qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs
 APT_TEST  := chromium gfortran lua5.1 postgresql
 
-.PHONY: help demo test lint native packages-lab packages-test packages-acceptance packages-build acceptance benchmarks install uninstall clean
+.PHONY: help demo test tests-here lint native packages-lab packages-test packages-acceptance packages-build acceptance benchmarks install uninstall clean
 
 help:
 	@echo 'make demo        the main job on an embedded lab cluster (needs root or sudo)'
@@ -78,7 +78,19 @@ demo: packages-lab native
 lint: native
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
-test: packages-test lint
+# Jobs of unprivileged users are part of the tests. Below a home of mode 0700 they could not read this folder: then
+# the tests run in a copy of it that they can.
+COPY := /var/tmp/slurm-topo-test-$(shell id -u)
+OPEN := $(SUDO) su -s /bin/sh nobody -c "test -r '$(CURDIR)/Makefile'"
+
+test: packages-test
+	@if $(OPEN) || [ '$(CURDIR)' = '$(COPY)' ]; then $(MAKE) -s tests-here; else \
+	echo 'other users cannot read $(CURDIR): testing a copy in $(COPY)'; $(SUDO) rm -rf $(COPY) && mkdir -m 755 $(COPY) && \
+	tar -c --exclude=./build --exclude=./.venv --exclude=./lab --exclude=./.git . | tar -x -C $(COPY) && chmod 755 $(COPY) && \
+	SLURM_TOPO_SHARED=$${SLURM_TOPO_SHARED:-$(CURDIR)/../shared} $(MAKE) -s -C $(COPY) tests-here; \
+	code=$$?; $(SUDO) rm -rf $(COPY); exit $$code; fi
+
+tests-here: lint
 	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests
 
 acceptance: packages-acceptance native
