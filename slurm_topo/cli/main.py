@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
 from slurm_topo import __version__
-from slurm_topo.errors import SlurmTopoError
+from slurm_topo.errors import InputError, SlurmTopoError
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 # command -> (module, attribute, help of one line); a module is imported only when its command runs.
 COMMANDS = {
     "compare": ("slurm_topo.cli.compare", "compare", "Cost before and after, as an audit report."),
@@ -56,6 +58,14 @@ def cli(ctx: click.Context, config_file: str | None, debug: bool) -> None:
     ctx.obj = {"config_file": config_file, "debug": debug}
 
 
+def _output_is_full(error: OSError) -> NoReturn:
+    """The commands answer for their own files: what is left is where the shell has sent the output."""
+    click.echo(f"slurm-topo: standard output: {error.strerror}; send it elsewhere and run again", err=True)
+    # What is still buffered has nowhere to go: no second message at the end of Python.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.exit(InputError.exit_code)
+
+
 def main(argv: list[str] | None = None) -> Any:
     """Run the command line; returns never, exits with the code of the error's class."""
     try:
@@ -79,6 +89,8 @@ def main(argv: list[str] | None = None) -> Any:
         # Our own fault: one line all the same, since a launch records what stands on standard error.
         if "--debug" in (argv if argv is not None else sys.argv):
             raise
+        if isinstance(error, OSError) and error.errno in _FULL:
+            _output_is_full(error)
         text = f"{type(error).__name__}: {error}".splitlines()[0]
         click.echo(f"slurm-topo: internal error ({text}); run again with --debug and report it", err=True)
         sys.exit(70)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import numpy as np
 
 from slurm_topo.errors import ConfigError, InputError
 from slurm_topo.model import CommGraph, Floats
+from slurm_topo.output import write_whole
 from slurm_topo.units import format_size
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -30,8 +32,10 @@ def plot_graph(graph: CommGraph, path: str | os.PathLike[str]) -> None:
     if file.suffix.lower() not in FORMATS:
         raise ConfigError(f"{file}: pictures are {', '.join(FORMATS)}; choose one of these suffixes")
     figure = _figure(graph)
+    stream = io.BytesIO()
+    figure.savefig(stream, format=file.suffix[1:].lower())
     try:
-        figure.savefig(file)
+        write_whole(path, stream.getvalue())
     except OSError as error:
         raise InputError(f"{file}: cannot be written ({error.strerror}); give another file") from error
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,15 +16,23 @@ import pytest
 from slurm_topo.cli import machine_capture, place, report
 from slurm_topo.errors import InputError
 from slurm_topo.machine.importing import write_text
+from slurm_topo.model import CommGraph
 from slurm_topo.output import write_whole
 from slurm_topo.slurm.plan import write_atomic
 from slurm_topo.trace import build_graph
 from slurm_topo.trace.graph_io import export_mtx, write_graph
+from slurm_topo.trace.plot import plot_graph
 
 
 def _graph(path: Path, write: Callable[..., None]) -> None:
     one = np.array([1.0])
     write(build_graph(2, np.array([0]), np.array([1]), one, one), path)
+
+
+def _draw(graph: CommGraph, path: Path) -> None:
+    (path.parent / "x.svg").symlink_to(path.name)
+    plot_graph(graph, path.parent / "x.svg")
+    (path.parent / "x.svg").unlink()
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {
@@ -31,6 +41,7 @@ WRITERS: dict[str, Callable[[Path], None]] = {
     "capture": lambda path: machine_capture._write(path, b"x\n"),
     "import": lambda path: write_text(path, "x\n"),
     "npz": lambda path: _graph(path, write_graph),
+    "picture": lambda path: _graph(path, _draw),
     "mtx": lambda path: _graph(path, export_mtx),
 }
 
@@ -74,3 +85,14 @@ def test_plan_never_takes_the_place_of_a_pipe(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="name a file"):
         write_atomic(tmp_path / "pipe", b"x")
     assert stat.S_ISFIFO((tmp_path / "pipe").lstat().st_mode)
+
+
+@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")
+def test_full_standard_output_is_one_line_and_a_code_of_its_own() -> None:
+    command = [sys.executable, "-m", "slurm_topo.cli.main", "machine", "show", "--synthetic", "core:2 pu:1"]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == InputError.exit_code
+    assert done.stderr.splitlines() == [
+        "slurm-topo: standard output: No space left on device; send it elsewhere and run again"
+    ]
