@@ -234,7 +234,7 @@ def _entry(node: NodeShape) -> ClassEntry:
 def with_known_links(cluster: Cluster, known: Cluster) -> Cluster:
     """The cluster with the GPUs of an earlier description, where that has as many and knows their links."""
     classes = dict(cluster.classes)
-    for node, name in reversed(cluster.nodes.items()):
+    for node, name in reversed(list(cluster.nodes.items())):
         before, now = known.gpus(node), cluster.gpus(node)
         if before and now and before.links and before.count == now.count:
             classes[name] = replace(classes[name], gpus=before)
