@@ -329,7 +329,8 @@ def _facts(program: ProgramFigures) -> str:
     if program.cost_before.value and program.cost_after.value is not None:
         change = program.cost_after.value / program.cost_before.value - 1
         before, after = seconds(program.cost_before.value), seconds(program.cost_after.value)
-        said.append(f"communication cost {before} before, {after} after ({change * 100:+.0f} %, modelled)")
+        word = "after" if any(arm.placed for arm in program.arms) else "if it were placed"
+        said.append(f"communication cost {before} before, {after} {word} ({change * 100:+.0f} %, modelled)")
     if program.stood_down:
         said.append("left alone: " + ", ".join(f"{reason} {count}" for reason, count in program.stood_down))
     return escape("; ".join(said)) + "."

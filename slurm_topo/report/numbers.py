@@ -69,7 +69,7 @@ class ProgramFigures:
     levels : tuple of LevelFigures
         Innermost first.
     cost_before, cost_after : Value
-        Predicted seconds of communication, Slurm alone and placed.
+        Predicted seconds of communication, Slurm alone and placed (as it would be, where no run was placed).
     time_before, time_after : Value
         Median seconds of completed runs, not placed and placed; the interval holds their quartiles.
     saving : Value

@@ -180,7 +180,7 @@ def _program(
         arms=_arms(k, facts),
         levels=_levels(records.traffic, traffic.get(program.number, [])),
         cost_before=_mean(runs.baseline[rows], "s"),
-        cost_after=_mean(np.where(runs.placed[rows], runs.cost[rows], np.nan), "s"),
+        cost_after=_mean(_placed_costs(runs, rows), "s"),
         time_before=_time(facts.side_times[2 * k], facts.side_counts[2 * k]),
         time_after=_time(facts.side_times[2 * k + 1], placed),
         saving=saving,
@@ -189,6 +189,13 @@ def _program(
         stood_down=_reasons(runs, facts, rows),
         switched_back=program.switched_back,
     )
+
+
+def _placed_costs(runs: Runs, rows: NDArray[np.intp]) -> Floats:
+    """Costs of placed runs; where there are none, what arm ``advise`` would have placed."""
+    placed = runs.placed[rows]
+    counts = placed if placed.any() else runs.arm.isin(("advise",))[rows]
+    return np.where(counts, runs.cost[rows], np.nan)
 
 
 def _arms(k: int, facts: _Facts) -> tuple[ArmFigures, ...]:

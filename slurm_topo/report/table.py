@@ -119,6 +119,8 @@ def _program(program: ProgramFigures) -> Iterator[str]:
     yield from _levels(program.levels)
     if program.cost_before.known or program.cost_after.known:
         change = _change(program.cost_before, program.cost_after)
+        if change and not any(arm.placed for arm in program.arms):
+            change += "  if it were placed"
         yield f"  communication cost  {figure(program.cost_before)} -> {figure(program.cost_after)}{change}"
     if program.saving.known:
         within = f"  (95 %: {interval(program.saving)})" if interval(program.saving) else ""

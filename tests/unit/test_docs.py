@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import pytest
 
+from slurm_topo import errors
 from slurm_topo.cli.main import COMMANDS, cli
 from slurm_topo.config import Settings, load_settings
 
@@ -112,3 +113,12 @@ def test_every_command_has_help(name: str) -> None:
     command = cli.get_command(click.Context(cli), name)
     assert command is not None
     assert command.help
+
+
+def test_readme_tells_every_exit_code() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"\b(\d+) \w", readme.partition("exit code:")[2].partition(".")[0]))
+    made = {
+        str(c.exit_code) for c in vars(errors).values() if isinstance(c, type) and issubclass(c, Exception)
+    }
+    assert made - {"1"} <= told

@@ -10,6 +10,7 @@ import pytest
 from slurm_topo.report.periods import period_labels, period_names
 from slurm_topo.report.runs import Labels, Program, Records, Runs, no_traffic, runs_of
 from slurm_topo.report.summary import summarise
+from slurm_topo.report.table import render
 
 
 def records(runs: Runs) -> Records:
@@ -113,3 +114,30 @@ def test_programs_worth_a_look_say_why(runs: Runs) -> None:
     assert said[1].startswith("slower when placed, by ")
     assert said[2].startswith("no communication graph after ")
     assert said[3].startswith("left alone in ")
+
+
+def advised(placed: bool) -> Runs:
+    """A run that was left alone in each of two arms, and one that was placed or not."""
+    return runs_of(
+        {
+            "job": [1, 2, 3],
+            "program": [5, 5, 5],
+            "state": ["COMPLETED"] * 3,
+            "elapsed": [10.0, 10.0, 6.0],
+            "nodes": [2, 2, 2],
+            "placed": [False, False, placed],
+            "arm": ["observe", "advise", "enforce"],
+            "decision": ["trace", "none", "place" if placed else "stand-down"],
+            "cost": [9.0, 2.0, 3.0],
+            "baseline": [8.0, 8.0, 8.0],
+        }
+    )
+
+
+def test_what_arm_advise_would_have_placed_is_a_prospect_until_something_is_placed() -> None:
+    report = summarise(records(advised(placed=False)))
+    assert report.programs[0].cost_after.value == 2
+    assert "8.00 s~ -> 2.00 s~  (-75.0 %)  if it were placed" in render(report)
+    report = summarise(records(advised(placed=True)))
+    assert report.programs[0].cost_after.value == 3
+    assert "if it were placed" not in render(report)
