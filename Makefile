@@ -115,6 +115,7 @@ install: native
 	@install -m 644 $(BUILD)/lib/*.so $(LIBDIR)/
 	@find $(BUILD)/lib -maxdepth 1 -type f -perm -100 ! -name '*.so' -exec install -m 755 {} $(LIBDIR)/ \;
 	@cp -r job_submit $(SHARE)/ && cp -r conf $(SHARE)/
+	@grep -rlE --exclude='*.toml' '/usr/(bin|lib|share)/slurm-topo' $(SHARE) | xargs sed -i -E 's#/usr/((bin|lib|share)/slurm-topo)#$(PREFIX)/\1#g'
 	@printf '%s\n' '#!/usr/bin/python3 -s' 'import sys' 'sys.path.insert(0, "$(PREFIX)/lib/slurm-topo/python")' \
 	  'from slurm_topo.cli.main import main' 'main()' > $(DESTDIR)$(PREFIX)/bin/slurm-topo
 	@chmod 755 $(DESTDIR)$(PREFIX)/bin/slurm-topo
