@@ -18,7 +18,7 @@ _NONE = missing("")
 _NOTHING = ProgramFigures(
     0, "", "", "", 0, 0, (), (), _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, (), ""
 )
-_COUNTED = ("stood_down", "filters")
+_COUNTED = ("stood_down", "filters", "level_costs")
 
 
 def plain(thing: Any) -> Any:
@@ -53,9 +53,10 @@ def render_csv(report: Report) -> str:
     levels = [(level.depth, level.level) for level in report.levels]
     stream = io.StringIO()
     # The header comes from a program that knows nothing, so that it is there without any row.
-    writer = csv.DictWriter(stream, list(_row(_NOTHING, levels)), lineterminator="\n")
+    writer = csv.DictWriter(stream, [*_row(_NOTHING, levels), "level_costs"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(_row(program, levels) for program in report.programs)
+    costs = ";".join(f"{level}={origin}" for level, origin in report.level_costs)
+    writer.writerows({**_row(program, levels), "level_costs": costs} for program in report.programs)
     return stream.getvalue()
 
 

@@ -15,7 +15,7 @@ from slurm_topo.report.numbers import GroupFigures, ProgramFigures, Report
 from slurm_topo.report.page import card, page, table, tile
 from slurm_topo.report.runs import Runs
 from slurm_topo.report.table import EMPTY, NOTHING
-from slurm_topo.report.text import counted, day, digits, figure, interval, percent, seconds
+from slurm_topo.report.text import costs_of_levels, counted, day, digits, figure, interval, percent, seconds
 from slurm_topo.report.values import MODELLED, Value
 
 # Programs in the list, programs shown in full, runs in one picture.
@@ -68,6 +68,7 @@ def _body(
     yield (
         f"<footer>{_mark(MODELLED)} modelled, {_NO} missing, everything else measured. An interval is at "
         "95 % and needs four completed runs on each side. docs/report.md describes the figures. "
+        f"{escape(costs_of_levels(report.level_costs)) if report.level_costs else ''} "
         f"slurm-topo {escape(__version__)}</footer>"
     )
 

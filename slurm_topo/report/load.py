@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import ColumnElement, Connection, Engine, Select, and_, case, func, select
 
-from slurm_topo.history.schema import decisions, jobs, programs, steps, traffic
+from slurm_topo.history.schema import decisions, jobs, machines, programs, steps, traffic
 from slurm_topo.report.runs import Labels, Program, Records, Runs, Traffic, no_traffic, runs_of
 
 # Rows that are made to arrays at once: few enough to stay in the cache of the processor.
@@ -65,7 +66,21 @@ def load(engine: Engine, wanted: Filter) -> Records:
         newest = newest_rows(runs)
         runs = _with_details(connection, runs, newest)
         unknown = _unknown(connection, wanted)
-        return Records(runs, known, _traffic(connection, runs, newest), unknown=unknown)
+        costs = _level_costs(connection)
+        return Records(runs, known, _traffic(connection, runs, newest), unknown=unknown, level_costs=costs)
+
+
+def _level_costs(connection: Connection) -> dict[str, str]:
+    """Origins of the levels' costs in the newest cluster description that steps were held against."""
+    statement = (
+        select(machines.c.description)
+        .join_from(steps, machines, steps.c.machine == machines.c.digest)
+        .order_by(steps.c.id.desc())
+        .limit(1)
+    )
+    text = connection.execute(statement).scalar()
+    levels = json.loads(text).get("levels", []) if text else []
+    return {level["name"]: level.get("origin", "given") for level in levels}
 
 
 def load_for_comparison(engine: Engine, wanted: Filter) -> Records:

@@ -169,6 +169,8 @@ class Report:
         Programs worth a look, most node-hours first, at most ten.
     levels : tuple of LevelFigures
         Bytes by level, all programs together.
+    level_costs : tuple of (str, str)
+        Where the cost of each level comes from: ``assumed``, ``measured`` or ``given``.
     stood_down : tuple of (str, int)
         Every reason why runs were left alone, most frequent first.
     groups : tuple of (str, tuple of GroupFigures)
@@ -193,6 +195,7 @@ class Report:
     programs: tuple[ProgramFigures, ...]
     notices: tuple[Notice, ...]
     levels: tuple[LevelFigures, ...]
+    level_costs: tuple[tuple[str, str], ...]
     stood_down: tuple[tuple[str, int], ...]
     groups: tuple[tuple[str, tuple[GroupFigures, ...]], ...]
     series: tuple[str, tuple[GroupFigures, ...]]

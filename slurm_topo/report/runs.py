@@ -258,6 +258,8 @@ class Records:
         What was asked for.
     unknown : mapping of str to int
         Jobs of no program, by the reason why they were left alone (empty text: none was given).
+    level_costs : mapping of str to str
+        ``measured`` or ``given``, for the levels of the newest machine whose costs are not ``assumed``.
     """
 
     runs: Runs
@@ -265,3 +267,4 @@ class Records:
     traffic: Traffic
     filters: tuple[tuple[str, str], ...] = ()
     unknown: Mapping[str, int] = field(default_factory=dict)
+    level_costs: Mapping[str, str] = field(default_factory=dict)

@@ -48,6 +48,7 @@ def summarise(records: Records, most: int | None = None) -> Report:
     shown = order if most is None else [k for i, k in enumerate(order) if i < most or of[k].switched_back]
     programs = [_program(k, of[k], records, facts, traffic) for k in shown]
     starts = runs.start[np.isfinite(runs.start)]
+    levels = _levels(records.traffic, range(len(records.traffic.program)))
     return Report(
         since=float(starts.min()) if len(starts) else 0.0,
         until=float(starts.max()) if len(starts) else 0.0,
@@ -64,7 +65,8 @@ def summarise(records: Records, most: int | None = None) -> Report:
         overhead=_overhead(runs),
         programs=tuple(programs),
         notices=_notices(runs, facts, of),
-        levels=_levels(records.traffic, range(len(records.traffic.program))),
+        levels=levels,
+        level_costs=tuple((level.level, records.level_costs.get(level.level, "assumed")) for level in levels),
         stood_down=_reasons(runs, facts, np.arange(len(runs)), records.unknown),
         groups=tuple((kind, _groups(labels, runs, facts)) for kind, labels in _kinds(runs)),
         series=_series(runs, facts),

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from slurm_topo.report.numbers import GroupFigures, LevelFigures, ProgramFigures, Report
-from slurm_topo.report.text import LEGEND, clip, columns, counted, day, digits, figure, interval, percent
+from slurm_topo.report.text import (
+    LEGEND,
+    clip,
+    columns,
+    costs_of_levels,
+    counted,
+    day,
+    digits,
+    figure,
+    interval,
+    percent,
+)
 from slurm_topo.report.values import Value
 
 WIDTH = 100
@@ -41,6 +52,8 @@ def render(report: Report, top: int = 20, details: int = 4) -> str:
         *_groups(report.groups),
     ]
     lines += ["", f"{LEGEND} 95 %: interval, from 4 runs on each side."]
+    if report.level_costs:
+        lines.append(costs_of_levels(report.level_costs))
     return "\n".join(lines) + "\n"
 
 

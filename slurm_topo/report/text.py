@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from slurm_topo.report.values import MISSING, MODELLED, Value
@@ -12,6 +12,21 @@ from slurm_topo.units import format_size
 # What stands behind a modelled figure, and in place of a missing one.
 MODELLED_MARK, MISSING_MARK = "~", "-"
 LEGEND = "~ modelled, - missing, everything else measured."
+
+
+def costs_of_levels(origins: Iterable[tuple[str, str]]) -> str:
+    """What the modelled costs rest on, in one line.
+
+    Examples
+    --------
+    >>> costs_of_levels([("node", "assumed"), ("switch", "measured"), ("switch2", "measured")])
+    'Costs of the levels: assumed for node; measured for switch, switch2.'
+    """
+    names: dict[str, list[str]] = {}
+    for level, origin in origins:
+        names.setdefault(origin, []).append(level)
+    said = "; ".join(f"{origin} for {', '.join(levels)}" for origin, levels in sorted(names.items()))
+    return f"Costs of the levels: {said}."
 
 
 def seconds(value: float, like: float | None = None) -> str:
