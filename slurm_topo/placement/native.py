@@ -100,17 +100,19 @@ class Instance:
 
     def groups(self, level: int, placement: Ints) -> Instance:
         """The instance whose vertices are the groups of `level` as this placement fills them."""
-        return Instance(lib.st_instance_groups(self.pointer, level, _ints(placement)))
+        return Instance(lib.st_instance_groups(self.pointer, level, self._placement(placement)))
 
     def expand(self, level: int, placement: Ints, groups: Ints) -> Ints:
         """The placement after its groups of `level` have moved to the places that `groups` gives them."""
         moved = np.empty_like(placement)
-        lib.st_instance_expand(self.pointer, level, _ints(placement), _ints(groups), _ints(moved))
+        lib.st_instance_expand(
+            self.pointer, level, self._placement(placement), _ints(groups), self._placement(moved)
+        )
         return moved
 
     def cost(self, placement: Ints) -> float:
         """Cost in the kernel's unit: comparable within one instance only."""
-        return float(lib.st_instance_cost(self.pointer, _ints(placement)))
+        return float(lib.st_instance_cost(self.pointer, self._placement(placement)))
 
     def multisect(self, style: Style, seed: int, control: Control) -> Ints:
         """Cut the graph along the tree."""
@@ -121,7 +123,9 @@ class Instance:
 
     def descend(self, placement: Ints, fixed: NDArray[np.uint8] | None, control: Control) -> int:
         """Swap in place while that lowers the cost; the number of swaps."""
-        return _check(lib.st_descend(self.pointer, _mask(fixed), 100, control.pointer, _ints(placement)))
+        return _check(
+            lib.st_descend(self.pointer, self._mask(fixed), 100, control.pointer, self._placement(placement))
+        )
 
     def anneal(
         self,
@@ -138,7 +142,28 @@ class Instance:
         schedule = ffi.new(
             "st_schedule *", {"moves": moves, "hot": hot, "fall": fall, "rise": rise, "seed": seed}
         )
-        return _check(lib.st_anneal(self.pointer, _mask(fixed), schedule, control.pointer, _ints(placement)))
+        return _check(
+            lib.st_anneal(
+                self.pointer, self._mask(fixed), schedule, control.pointer, self._placement(placement)
+            )
+        )
+
+    def _mask(self, fixed: NDArray[np.uint8] | None) -> Any:
+        if fixed is None:
+            return ffi.NULL
+        if fixed.shape != (self.vertices,) or fixed.dtype != np.uint8:
+            raise ValueError(
+                f"mask of {fixed.size} {fixed.dtype}: give one uint8 for each of {self.vertices} vertices"
+            )
+        return ffi.from_buffer("uint8_t[]", fixed)
+
+    def _placement(self, placement: Ints) -> Any:
+        """The array for the kernel, which reads and writes one core of each vertex without looking back."""
+        if placement.shape != (self.vertices,):
+            raise ValueError(
+                f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
+            )
+        return _ints(placement)
 
 
 def _check(code: int) -> int:
@@ -148,12 +173,10 @@ def _check(code: int) -> int:
 
 
 def _ints(array: NDArray[np.int32]) -> Any:
+    if array.dtype != np.int32:
+        raise TypeError(f"array of {array.dtype}; the placement kernel takes int32")
     return ffi.from_buffer("int32_t[]", array)
 
 
 def _doubles(array: NDArray[np.float64]) -> Any:
     return ffi.from_buffer("double[]", array)
-
-
-def _mask(fixed: NDArray[np.uint8] | None) -> Any:
-    return ffi.NULL if fixed is None else ffi.from_buffer("uint8_t[]", fixed)

@@ -106,7 +106,8 @@ class Search:
     def offer(self, placement: Ints, name: str) -> float:
         """Keep the placement if it is the best so far; its cost."""
         cost = self.instance.cost(placement)
-        if cost < self.best_cost:
+        # The first is kept whatever its cost: there is always a placement to give.
+        if not self.best.size or cost < self.best_cost:
             self.best, self.best_cost, self.best_name = placement.copy(), cost, name
         return cost
 

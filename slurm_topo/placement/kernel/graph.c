@@ -5,6 +5,10 @@
 
 #include "st_internal.h"
 
+enum { MOST_EXPONENT = 1000 };
+
+static const double FAR_APART = 1e100;
+
 static bool all_zero(const double *values, int64_t count)
 {
 	for (int64_t i = 0; i < count; i++)
@@ -35,6 +39,9 @@ static bool one_component(st_tree *tree, int64_t pairs, const double *nbytes, co
 	for (int32_t l = 0; l < tree->levels; l++)
 		if (pb[l] > 0)
 			ratio = pm[l] / pb[l];
+	/* Costs so far apart that one number cannot hold both. */
+	if (!(ratio < FAR_APART))
+		return false;
 	for (int32_t l = 0; l < tree->levels; l++)
 		if (fabs(pm[l] - ratio * pb[l]) > 1e-12 * (fabs(pm[l]) + ratio * pb[l]))
 			return false;
@@ -42,16 +49,19 @@ static bool one_component(st_tree *tree, int64_t pairs, const double *nbytes, co
 	return true;
 }
 
-/* A power of two that brings the largest weight near 2^20: exact, and far from the ends of a float. */
-static double scale_of(const double *values, int64_t count, double share)
+/*
+ * A power of two that brings the largest weight near 2^20: exact, and far from the ends of a float. What is so small
+ * that the power itself would be infinite (a denormal number, say) stays small.
+ */
+static double scale_of(const double *values, int64_t count)
 {
 	double most = 0;
 	int exponent = 0;
 
 	for (int64_t i = 0; i < count; i++)
-		most = values[i] * share > most ? values[i] * share : most;
+		most = values[i] > most ? values[i] : most;
 	frexp(most, &exponent);
-	return ldexp(1.0, 20 - exponent);
+	return ldexp(1.0, exponent < 20 - MOST_EXPONENT ? MOST_EXPONENT : 20 - exponent);
 }
 
 static int fill_rows(st_graph *graph, int64_t pairs, const int32_t *source, const int32_t *target,
@@ -165,8 +175,8 @@ int st_graph_build(st_instance *instance, int32_t ranks, int64_t pairs, const in
 			mixed[i] = byte_share * nbytes[i] + message_share * messages[i];
 		weight = mixed;
 	}
-	double byte_scale = scale_of(weight, pairs, 1.0);
-	double message_scale = one ? 1.0 : scale_of(messages, pairs, 1.0);
+	double byte_scale = scale_of(weight, pairs);
+	double message_scale = one ? 1.0 : scale_of(messages, pairs);
 	if (fill_rows(graph, pairs, source, target, weight, byte_scale, one ? NULL : messages, message_scale))
 		goto out;
 	cost_by_bit(tree, byte_scale, message_scale);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from graphs import cliques, exhaustive, graph_of, grid, shuffled, uneven_machine
@@ -12,6 +14,7 @@ from slurm_topo.errors import PlacementError
 from slurm_topo.machine.tree import parse_tree
 from slurm_topo.model import CommGraph, Machine
 from slurm_topo.placement.cost import check_placement, cost
+from slurm_topo.placement.native import Control, Instance
 from slurm_topo.placement.solve import place
 
 QUICK = settings(
@@ -68,6 +71,40 @@ def test_fixed_ranks_stay(problem: tuple[CommGraph, Machine], data: st.DataObjec
     placement = place(graph, machine, fixed=fixed)
     check_placement(graph, machine, placement.core_of_rank)
     assert {rank: int(placement.core_of_rank[rank]) for rank in fixed} == fixed
+
+
+@pytest.mark.parametrize("messages", [0.0, 1.0, 1e300])
+@pytest.mark.parametrize("costs", ["1:2", "5e-324:2", "1e-310:1e-309", "0:1e300"])
+@pytest.mark.parametrize("nbytes", [5e-324, 1e-310, 1e-300, 1e300])
+def test_numbers_at_the_ends_of_a_double(nbytes: float, costs: str, messages: float) -> None:
+    graph = graph_of([(0, 5, nbytes), (2, 13, nbytes / 2)], 16, messages=messages)
+    machine = parse_tree(f"tree:4:4/{costs}")
+    with np.errstate(over="ignore"):
+        placement = place(graph, machine)
+    check_placement(graph, machine, placement.core_of_rank)
+    assert all(placement.cost <= baseline for baseline in placement.baselines.values())
+
+
+@pytest.mark.parametrize(
+    ("placement", "error"),
+    [
+        (np.empty(0, dtype=np.int32), ValueError),
+        (np.arange(15, dtype=np.int32), ValueError),
+        (np.arange(16), TypeError),
+    ],
+)
+def test_the_kernel_never_sees_an_array_that_does_not_fit(placement: Any, error: type[Exception]) -> None:
+    control = Control()
+    with Instance.build(grid(4, 4), parse_tree("tree:4:4/1:10"), np.arange(16)) as instance:
+        for call in (
+            lambda: instance.cost(placement),
+            lambda: instance.descend(placement, None, control),
+            lambda: instance.anneal(placement, None, 10, 1.0, 2.0, 0.0, 1, control),
+            lambda: instance.groups(0, placement),
+            lambda: instance.expand(0, placement, np.arange(4, dtype=np.int32)),
+        ):
+            with pytest.raises(error):
+                call()
 
 
 @pytest.mark.parametrize("effort", ["launch", "best"])
