@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 from slurm_topo.errors import InputError
 
-_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i?B?)$", re.IGNORECASE)
+_SIZE = re.compile(r"^(\d+(?:\.\d+)?)\s*([KMGTPE]?)(i?B?)$", re.IGNORECASE | re.ASCII)
 _POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-_TIME = re.compile(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?$")
+_TIME = re.compile(r"^(?:(\d+)-)?(\d+)(?::(\d+))?(?::(\d+))?(?:\.(\d+))?$", re.ASCII)
 
 
 def parse_size(text: str) -> float:
@@ -110,9 +110,14 @@ def _split_hostlist(text: str) -> list[str]:
     return [p for p in (part.strip() for part in parts) if p]
 
 
+def _is_number(text: str) -> bool:
+    """ASCII digits, not too many: isdigit() alone also takes superscripts, which int() does not."""
+    return text.isascii() and text.isdigit() and len(text) <= 20
+
+
 def _expand_range(text: str, whole: str) -> list[str]:
     low, dash, high = text.partition("-")
-    if not low.isdigit() or (dash and not high.isdigit()) or (dash and int(high) < int(low)):
+    if not _is_number(low) or (dash and (not _is_number(high) or int(high) < int(low))):
         raise InputError(f"hostlist {whole!r}: {text!r} is no range; write for example n[1-4,7]")
     if dash and int(high) - int(low) > 1_000_000:
         raise InputError(
@@ -158,7 +163,7 @@ def fold_hostlist(hosts: Iterable[str]) -> str:
     groups: dict[tuple[str, int], list[int]] = {}
     order: list[tuple[str, int] | str] = []
     for host in hosts:
-        match = re.match(r"^(.*?)(\d+)$", host)
+        match = re.match(r"^(.*?)([0-9]+)$", host)
         if not match:
             order.append(host)
             continue

@@ -190,12 +190,11 @@ def _as_json(graph: CommGraph, machine: Machine, placement: Placement) -> str:
 
 def _costs_line(machine: Machine) -> str:
     """Whether anybody has measured what the levels cost."""
-    names: dict[str, list[str]] = {}
-    for level in machine.levels:
-        names.setdefault(level.origin, []).append(level.name)
-    said = "; ".join(f"{origin} for {', '.join(levels)}" for origin, levels in sorted(names.items()))
-    hint = " (`slurm-topo machine calibrate` measures them)" if "assumed" in names else ""
-    return f"costs of the levels: {said}{hint}"
+    from slurm_topo.report.text import costs_of_levels
+
+    said = costs_of_levels((level.name, level.origin) for level in machine.levels)
+    assumed = any(level.origin == "assumed" for level in machine.levels)
+    return said + (" `slurm-topo machine calibrate` measures them." if assumed else "")
 
 
 def _as_table(graph: CommGraph, machine: Machine, placement: Placement) -> str:

@@ -13,7 +13,7 @@ from slurm_topo.errors import LabError
 # Node addresses are .1 to .200 of a /24; .253 is the login host, .254 this machine.
 MAX_NODES = 200
 MAX_GPUS = 64
-_RATE = re.compile(r"^(\d+(?:\.\d+)?)(kbit|mbit|gbit)$")
+_RATE = re.compile(r"^(\d+(?:\.\d+)?)(kbit|mbit|gbit)$", re.ASCII)
 _RATE_UNITS = {"kbit": 1e3, "mbit": 1e6, "gbit": 1e9}
 
 

@@ -27,7 +27,7 @@ _DEFAULTS = {
 # Each further tier of switches: two more hops and cables, and fewer links upward than downward.
 _TIER_LATENCY_S = 4.0e-7
 _TIER_SHARE = 0.6
-_SWITCH = re.compile(r"^switch(\d*)$")
+_SWITCH = re.compile(r"^switch([0-9]*)$")
 ORIGINS = ("assumed", "measured", "given")
 
 

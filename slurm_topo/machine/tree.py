@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -11,7 +12,11 @@ from slurm_topo.model import Level, Machine
 
 PREFIX = "tree:"
 MOST_CORES = 1 << 24
+_LONGEST = 20
 _EXAMPLE = "write for example tree:4:2:8/1:10:100"
+# int() and float() take more than a machine is written with: 1_0, digits of other scripts, blanks, nan.
+_ARITY = re.compile(r"[0-9]+")
+_COST = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def parse_tree(text: str) -> Machine:
@@ -67,14 +72,14 @@ def _numbers(text: str) -> tuple[list[int], list[float]]:
         raise MachineError(
             f"machine {text!r}: {len(parts) - 1} slashes between arities and costs; {_EXAMPLE}"
         )
-    try:
-        arities = [int(part) for part in parts[0].split(":")]
-    except ValueError:
-        raise MachineError(f"machine {text!r}: an arity is not a whole number; {_EXAMPLE}") from None
-    try:
-        costs = [float(part) for part in parts[1].split(":")]
-    except ValueError:
-        raise MachineError(f"machine {text!r}: a cost is not a number; {_EXAMPLE}") from None
+    words = parts[0].split(":")
+    if not all(_ARITY.fullmatch(word) and len(word) <= _LONGEST for word in words):
+        raise MachineError(f"machine {text!r}: an arity is not a whole number; {_EXAMPLE}")
+    arities = [int(word) for word in words]
+    words = parts[1].split(":")
+    if not all(_COST.fullmatch(word) for word in words):
+        raise MachineError(f"machine {text!r}: a cost is not a number; {_EXAMPLE}")
+    costs = [float(word) for word in words]
     if len(arities) != len(costs):
         raise MachineError(
             f"machine {text!r}: {len(arities)} arities and {len(costs)} costs; give one cost a level"

@@ -35,7 +35,7 @@ def parse_when(text: str, now: float) -> float:
     named = {"now": now, "today": midnight, "yesterday": midnight - 86400}
     if word in named:
         return named[word]
-    span = re.fullmatch(r"(\d+)([mhdw])", word)
+    span = re.fullmatch(r"([0-9]+)([mhdw])", word)
     if span:
         return now - int(span[1]) * _SPANS[span[2]]
     try:

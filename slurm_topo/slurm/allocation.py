@@ -66,7 +66,7 @@ def expand_counts(text: str) -> tuple[int, ...]:
     """
     found: list[int] = []
     for part in text.split(","):
-        match = re.match(r"^\s*(\d+)(?:\(x(\d+)\))?\s*$", part)
+        match = re.match(r"^\s*(\d+)(?:\(x(\d+)\))?\s*$", part, re.ASCII)
         if not match or int(match[2] or 1) > 1_000_000:
             raise InputError(f"count list {text!r}: {part!r} is no count; write for example 2(x3),1")
         found += [int(match[1])] * int(match[2] or 1)

@@ -31,13 +31,15 @@ def test_time_of_every_form(text: str, seconds: float) -> None:
     assert units.parse_time(text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "abc", "1:2:3:4", "-5", "1-"])
+@pytest.mark.parametrize("text", ["", "abc", "1:2:3:4", "-5", "1-", "٢:٢"])
 def test_bad_time_is_one_clear_error(text: str) -> None:
     with pytest.raises(InputError, match="not a Slurm time"):
         units.parse_time(text)
 
 
-@pytest.mark.parametrize("text", ["n[1-", "n]1[", "n[3-1]", "n[a-b]", "n[[1]]", "n[1-9999999]"])
+@pytest.mark.parametrize(
+    "text", ["n[1-", "n]1[", "n[3-1]", "n[a-b]", "n[[1]]", "n[1-9999999]", "n[²]", "n[1-٤]"]
+)
 def test_bad_hostlist_is_one_clear_error(text: str) -> None:
     with pytest.raises(InputError, match="hostlist"):
         units.expand_hostlist(text)

@@ -54,7 +54,7 @@ def test_table_shows_costs_levels_and_ranks(graph_file: str) -> None:
 
 def test_placement_says_whether_costs_are_assumed(graph_file: str) -> None:
     done = run("--graph", graph_file, "--machine", "package:2 l3:4 core:8 pu:1")
-    assert "costs of the levels: assumed for l3, " in done.stdout
+    assert "Costs of the levels: assumed for l3, " in done.stdout
     assert "machine calibrate" in done.stdout
     assert "given for level1" in run("--graph", graph_file, "--machine", "tree:64/1").stdout
 
