@@ -19,7 +19,10 @@ class ConfigError(SlurmTopoError):
 
 
 class InputError(SlurmTopoError):
-    """A file or an argument is missing, unreadable, truncated or not of a known format."""
+    """A file or an argument is missing, unreadable, truncated or not of a known format.
+
+    Also of every command: a file that it was told to write cannot be written.
+    """
 
     exit_code = 4
 

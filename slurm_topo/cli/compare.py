@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from slurm_topo.cli.report import filter_options, make_filter, write_output
+from slurm_topo.cli.emit import emit
+from slurm_topo.cli.report import filter_options, make_filter
 from slurm_topo.config import load_settings
 from slurm_topo.errors import HistoryError, InputError
 from slurm_topo.history.database import database_errors, open_engine
@@ -39,7 +40,7 @@ _NAMED = 20
 @click.option("--method", type=_FILE, help="TOML file that fixes the method (docs/compare.md).")
 @click.option("--prices", type=_FILE, help="TOML file of prices, PUE, carbon, power (docs/compare.md).")
 @click.option("--seed", type=click.IntRange(0), help="Seed of the random generator [default: the method's].")
-@click.option("-o", "--output", type=click.Path(file_okay=False), help="Folder for HTML, PDF, JSON, records.")
+@click.option("-o", "--output", metavar="FOLDER", help="Folder for HTML, PDF, JSON, records.")
 @click.option(
     "--verify", type=_FILE, help="Compare the records with an earlier records.csv and name changes."
 )
@@ -96,7 +97,7 @@ def compare(
         click.echo(f"{output}: {', '.join(names)}", err=True)
         if pdf_renderer() is None:
             click.echo("no PDF: reportlab is not installed (pip install 'slurm-topo[audit]')", err=True)
-    write_output(render_json(result) if form == "json" else headline(result), None)
+    emit(render_json(result) if form == "json" else headline(result), None)
 
 
 def _history(database: str, wanted: Filter) -> tuple[Records, Filter]:

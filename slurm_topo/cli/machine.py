@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from slurm_topo.cli.emit import emit
 from slurm_topo.errors import InputError, MachineError
 
 
@@ -130,12 +131,7 @@ def draw(source: str | None, synthetic: str | None, links: str | None, output: s
         text = draw_cluster(read_cluster(source))
     else:
         text = draw_node(_topology(source, synthetic), _links(links) if links else None)
-    if not output:
-        click.echo(text, nl=False)
-        return
-    from slurm_topo.machine.importing import write_text
-
-    write_text(output, text)
+    emit(text, output)
 
 
 @machine.command()

@@ -31,6 +31,7 @@ from slurm_topo.machine.calibrate import (
 from slurm_topo.machine.calibrate.fit import measured_levels, oddities
 from slurm_topo.machine.read import kind_of
 from slurm_topo.model import Machine
+from slurm_topo.output import check_output
 from slurm_topo.units import expand_hostlist, format_rate
 
 _SOURCE = Path(__file__).resolve().parent.parent / "machine" / "calibrate" / "pingpong.c"
@@ -58,6 +59,8 @@ def run_calibrate(options: CalibrateOptions) -> None:
     )
     if options.output and cluster is None:
         raise InputError(f"{options.output}: only a cluster description keeps costs; name one as SOURCE")
+    if options.output:
+        check_output(options.output)
     host = socket.gethostname().partition(".")[0]
     machine = _machine(options, cluster)
     plan = choose_pairs(machine, options.pairs, host)

@@ -8,13 +8,12 @@ from pathlib import Path
 
 import click
 
-from slurm_topo.errors import MachineError
 from slurm_topo.hwloc import Topology, reader
 from slurm_topo.machine import read_cluster
 from slurm_topo.machine.hardware import differences, hardware_digest
 from slurm_topo.machine.local import node_class
 from slurm_topo.machine.read import kind_of
-from slurm_topo.output import write_whole
+from slurm_topo.output import write_output
 
 # What drivers print of the links between GPUs, and the name of the file beside the XML.
 _TOOLS = {
@@ -40,22 +39,15 @@ def capture_machine(output: str) -> None:
         click.echo(data.decode(), nl=False)
         return
     path = Path(output)
-    _write(path, data)
+    write_output(path, data)
     written = [str(path)]
     for suffix, command in _TOOLS.items():
         text = _ask(command)
         if text:
             beside = path.with_name(f"{path.stem}.{suffix}")
-            _write(beside, text)
+            write_output(beside, text)
             written.append(str(beside))
     click.echo(f"written: {' '.join(written)}", err=True)
-
-
-def _write(path: Path, data: bytes) -> None:
-    try:
-        write_whole(path, data)
-    except OSError as error:
-        raise MachineError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
 
 
 def _ask(command: list[str]) -> bytes:

@@ -26,6 +26,7 @@ from slurm_topo.machine.gpulinks import (
     parse_topo_matrix,
 )
 from slurm_topo.machine.importing import kind_of_text, one_line_a_node, parse_fabric, read_text
+from slurm_topo.output import write_output
 
 
 @dataclass(frozen=True)
@@ -187,9 +188,7 @@ def _with_links(cluster: Cluster, matrix: LinkMatrix | None) -> Cluster:
 def _links(options: ImportOptions, found: _Found) -> None:
     document = _links_json(options, found)
     if options.output:
-        from slurm_topo.slurm.plan import write_atomic
-
-        write_atomic(Path(options.output), (json.dumps(document, indent=1) + "\n").encode())
+        write_output(options.output, (json.dumps(document, indent=1) + "\n").encode())
         click.echo(f"{options.output}: {document.get('gpus', 0)} GPUs", err=True)
     elif options.form == "json":
         click.echo(json.dumps(document, indent=1))

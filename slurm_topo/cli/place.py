@@ -11,9 +11,8 @@ from typing import Any
 
 import click
 
-from slurm_topo.errors import InputError
+from slurm_topo.cli.emit import emit
 from slurm_topo.model import CommGraph, Machine, Placement
-from slurm_topo.output import write_whole
 
 FORMAT = "slurm-topo-placement"
 VERSION = 1
@@ -135,7 +134,7 @@ def run_place(options: PlaceOptions) -> None:
             seed=options.seed,
         )
     render = _as_json if options.format == "json" else _as_table
-    write_output(render(graph, machine, placement), options.output)
+    emit(render(graph, machine, placement), options.output)
 
 
 def read_machine_argument(text: str) -> Machine:
@@ -243,22 +242,3 @@ def _rank_lines(machine: Machine, placement: Placement) -> list[str]:
         ranks.setdefault(int(machine.node[core]), []).append(f"{rank}:{core}")
     lines = [f"{'node':14} rank:core"]
     return lines + [f"{machine.node_names[node]:14} {' '.join(ranks[node])}" for node in sorted(ranks)]
-
-
-def write_output(text: str, output: str | None) -> None:
-    """Print the text, or write it to a file: whole or not at all.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written.
-    """
-    if output is None:
-        click.echo(text, nl=False)
-        return
-    try:
-        write_whole(output, text.encode())
-    except OSError as error:
-        raise InputError(
-            f"{output}: cannot be written ({error.strerror}); give a file in a writable folder"
-        ) from error

@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
+from slurm_topo.cli.emit import emit
 from slurm_topo.config import load_settings
-from slurm_topo.errors import InputError
 from slurm_topo.history.database import database_errors, open_engine
-from slurm_topo.output import write_whole
 from slurm_topo.report.attribution import attributions
 from slurm_topo.report.case_load import load_cases
 from slurm_topo.report.cases import Case
@@ -90,7 +89,7 @@ def read_history(
     show_default=True,
     help="How to write it.",
 )
-@click.option("-o", "--output", type=click.Path(dir_okay=False), help="Write to this file.")
+@click.option("-o", "--output", metavar="FILE", help="Write to this file.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Programs in the table.")
 @click.option("--database", metavar="URL", help="History to read (a path or an SQLAlchemy URL).")
 @click.pass_context
@@ -105,7 +104,7 @@ def report(
     figures, records, found = read_history(settings.database, wanted, shown, most, cases)
     if not figures.runs and form in ("csv", "html"):
         click.echo(NOTHING if shown else EMPTY, err=True)
-    write_output(_render(form, top, figures, records, found), output)
+    emit(_render(form, top, figures, records, found), output)
 
 
 def _render(form: str, top: int, figures: Report, records: Records, cases: dict[int, Case]) -> str:
@@ -115,22 +114,3 @@ def _render(form: str, top: int, figures: Report, records: Records, cases: dict[
         return render(figures, top)
     parts = attributions(records.runs, cases)
     return render_json(figures, parts) if form == "json" else render_html(figures, records.runs, cases, parts)
-
-
-def write_output(text: str, output: str | None) -> None:
-    """To standard output, or to a file that is complete or not there at all.
-
-    Raises
-    ------
-    InputError
-        The file cannot be written.
-    """
-    if not output or output == "-":
-        click.echo(text, nl=False)
-        return
-    try:
-        write_whole(output, text.encode())
-    except OSError as error:
-        raise InputError(
-            f"{output}: cannot be written ({error.strerror}); choose another file with -o"
-        ) from error

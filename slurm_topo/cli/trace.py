@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from slurm_topo.errors import GraphError, InputError, LaunchError
+from slurm_topo.output import check_output
 
 if TYPE_CHECKING:
     from slurm_topo.model import CommGraph
@@ -65,7 +66,7 @@ def run(ctx: click.Context, output: str, measured: bool, command: tuple[str, ...
 
     settings = load_settings((ctx.obj or {}).get("config_file"))
     target = Path(output)
-    _check_writable(target)
+    check_output(target)
     written = target if _kind(target) == "trace" else target.with_name(f".{target.name}.trace")
     try:
         launch = run_traced(command, written, settings, measure=measured)
@@ -78,16 +79,6 @@ def run(ctx: click.Context, output: str, measured: bool, command: tuple[str, ...
     if not launch.ranks and not launch.exit_code:
         ctx.exit(LaunchError.exit_code)
     ctx.exit(launch.exit_code)
-
-
-def _check_writable(target: Path) -> None:
-    """Before hours of computing, not after."""
-    if not target.parent.is_dir():
-        raise InputError(f"{target}: its folder does not exist; give another file with -o")
-    if target.is_dir():
-        raise InputError(f"{target}: is a folder; give a file with -o")
-    if target.exists() and not target.is_file():
-        raise InputError(f"{target}: is a device or a pipe; give a file with -o")
 
 
 def _tell(ranks: int, reason: str, output: str) -> None:

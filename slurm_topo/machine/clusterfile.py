@@ -6,7 +6,6 @@ import hashlib
 import itertools
 import json
 import os
-import tempfile
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -21,6 +20,7 @@ from slurm_topo.machine.gpus import gpus_json, parse_gpus
 from slurm_topo.machine.levels import ORIGINS, MeasuredLevel, is_level
 from slurm_topo.machine.shape import INSIDE, MOST_CORES, NodeClass, from_counts, renumber
 from slurm_topo.model import Level
+from slurm_topo.output import write_output
 from slurm_topo.units import expand_hostlist, fold_hostlist
 
 FORMAT = "slurm-topo-cluster"
@@ -345,23 +345,7 @@ def write_cluster(cluster: Cluster, path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
-    MachineError
+    InputError
         The folder is missing, not writable or full.
     """
-    file = Path(path)
-    if file.exists() and not file.is_file():
-        raise MachineError(f"{file}: is a folder, a device or a pipe; choose another place")
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-                stream.write(cluster_json(cluster))
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, file)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise MachineError(f"{file}: cannot be written ({error.strerror}); choose another place") from error
+    write_output(path, cluster_json(cluster).encode(), mode=0o644, sync=True, plain=True)

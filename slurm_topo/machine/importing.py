@@ -25,7 +25,6 @@ from slurm_topo.machine.gpulinks import (
     is_rocm_topo,
     is_topo_matrix,
 )
-from slurm_topo.output import write_whole
 
 LARGEST_BYTES = 64 * 1024 * 1024
 
@@ -44,20 +43,6 @@ def read_text(path: str | os.PathLike[str]) -> str:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
     return data.decode("utf-8", "replace")
-
-
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text under a temporary name and rename it.
-
-    Raises
-    ------
-    MachineError
-        The folder is missing, not writable or full.
-    """
-    try:
-        write_whole(path, text.encode())
-    except OSError as error:
-        raise MachineError(f"{path}: cannot be written ({error.strerror}); choose another place") from error
 
 
 def kind_of_text(text: str) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from slurm_topo.errors import InputError
+from slurm_topo.output import write_output
 from slurm_topo.units import expand_ints, fold_ints
 
 HEADER = "slurm-topo-plan 1"
@@ -106,33 +105,7 @@ def write_plan(plan: Plan, path: str | os.PathLike[str]) -> None:
     InputError
         The folder is missing, not writable or full; nothing is left behind.
     """
-    write_atomic(Path(path), format_plan(plan).encode("ascii"))
-
-
-def write_atomic(path: Path, data: bytes) -> None:
-    """Write a file under a temporary name beside it, mode 0600, and rename it.
-
-    Raises
-    ------
-    InputError
-        The folder is missing, not writable or full; nothing is left behind.
-    """
-    if path.exists() and not path.is_file():
-        raise InputError(f"{path}: cannot be written (a folder, a device or a pipe); name a file")
-    temporary = None
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        if temporary and os.path.exists(temporary):
-            os.unlink(temporary)
-        raise InputError(
-            f"{path}: cannot be written ({error.strerror}); check the folder's owner and space"
-        ) from error
+    write_output(path, format_plan(plan).encode("ascii"), mode=0o600, sync=True, plain=True)
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from slurm_topo.errors import GraphError
 from slurm_topo.model import CommGraph
-from slurm_topo.output import write_whole
+from slurm_topo.output import write_output
 
 FORMAT = "slurm-topo-graph"
 VERSION = 1
@@ -66,7 +66,7 @@ def read_graph(path: str | os.PathLike[str]) -> CommGraph:
 
 def write_graph(graph: CommGraph, path: str | os.PathLike[str]) -> None:
     """Write the project's own archive (docs/formats.md), whole or not at all."""
-    _write_whole(
+    _write(
         Path(path),
         lambda stream: np.savez_compressed(
             stream,
@@ -90,7 +90,7 @@ def export_scipy(graph: CommGraph, path: str | os.PathLike[str]) -> None:
     matrix = scipy.sparse.csr_matrix(
         (graph.nbytes, (graph.source, graph.target)), shape=(graph.ranks, graph.ranks)
     )
-    _write_whole(Path(path), lambda stream: scipy.sparse.save_npz(stream, matrix))
+    _write(Path(path), lambda stream: scipy.sparse.save_npz(stream, matrix))
 
 
 def export_mtx(graph: CommGraph, path: str | os.PathLike[str]) -> None:
@@ -98,7 +98,7 @@ def export_mtx(graph: CommGraph, path: str | os.PathLike[str]) -> None:
     rows = zip(graph.source.tolist(), graph.target.tolist(), graph.nbytes.tolist(), strict=True)
     text = "".join(f"{u + 1} {v + 1} {w!r}\n" for u, v, w in rows)
     head = f"%%MatrixMarket matrix coordinate real general\n{graph.ranks} {graph.ranks} {graph.source.size}\n"
-    _write_whole(Path(path), lambda stream: stream.write((head + text).encode("ascii")))
+    _write(Path(path), lambda stream: stream.write((head + text).encode("ascii")))
 
 
 def graph_digest(graph: CommGraph) -> str:
@@ -293,15 +293,10 @@ def _checked(
     return build_graph(rows, source, target, nbytes, messages, modelled, meta)
 
 
-def _write_whole(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+def _write(path: Path, write: Callable[[BinaryIO], Any]) -> None:
     stream = io.BytesIO()
     write(stream)
-    try:
-        write_whole(path, stream.getvalue())
-    except OSError as error:
-        raise GraphError(
-            f"{path}: cannot be written ({error.strerror}); give a path in a writable folder"
-        ) from error
+    write_output(path, stream.getvalue())
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from slurm_topo.errors import ConfigError, InputError
+from slurm_topo.errors import ConfigError
 from slurm_topo.model import CommGraph, Floats
-from slurm_topo.output import write_whole
+from slurm_topo.output import write_output
 from slurm_topo.units import format_size
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -34,10 +34,7 @@ def plot_graph(graph: CommGraph, path: str | os.PathLike[str]) -> None:
     figure = _figure(graph)
     stream = io.BytesIO()
     figure.savefig(stream, format=file.suffix[1:].lower())
-    try:
-        write_whole(path, stream.getvalue())
-    except OSError as error:
-        raise InputError(f"{file}: cannot be written ({error.strerror}); give another file") from error
+    write_output(path, stream.getvalue())
 
 
 def density(graph: CommGraph, pixels: int = PIXELS) -> Floats:

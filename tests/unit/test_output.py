@@ -13,12 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from slurm_topo.cli import machine_capture, place, report
+from slurm_topo.cli.emit import emit
 from slurm_topo.errors import InputError
-from slurm_topo.machine.importing import write_text
 from slurm_topo.model import CommGraph
-from slurm_topo.output import write_whole
-from slurm_topo.slurm.plan import write_atomic
+from slurm_topo.output import write_output, write_whole
 from slurm_topo.trace import build_graph
 from slurm_topo.trace.graph_io import export_mtx, write_graph
 from slurm_topo.trace.plot import plot_graph
@@ -36,10 +34,8 @@ def _draw(graph: CommGraph, path: Path) -> None:
 
 
 WRITERS: dict[str, Callable[[Path], None]] = {
-    "text of place": lambda path: place.write_output("x\n", str(path)),
-    "report": lambda path: report.write_output("x\n", str(path)),
-    "capture": lambda path: machine_capture._write(path, b"x\n"),
-    "import": lambda path: write_text(path, "x\n"),
+    "text": lambda path: emit("x\n", str(path)),
+    "bytes": lambda path: write_output(path, b"x\n"),
     "npz": lambda path: _graph(path, write_graph),
     "picture": lambda path: _graph(path, _draw),
     "mtx": lambda path: _graph(path, export_mtx),
@@ -80,11 +76,42 @@ def test_nothing_is_left_of_what_could_not_be_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
 
 
-def test_plan_never_takes_the_place_of_a_pipe(tmp_path: Path) -> None:
+def test_a_file_of_ours_never_takes_the_place_of_a_pipe_and_replaces_a_link(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="name a file"):
-        write_atomic(tmp_path / "pipe", b"x")
+    with pytest.raises(InputError, match="a folder, a device or a pipe"):
+        write_output(tmp_path / "pipe", b"x", plain=True)
     assert stat.S_ISFIFO((tmp_path / "pipe").lstat().st_mode)
+    (tmp_path / "real").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("real")
+    write_output(tmp_path / "link", b"new", plain=True)
+    assert (tmp_path / "real").read_bytes() == b"old"
+    assert not (tmp_path / "link").is_symlink()
+
+
+@pytest.mark.parametrize(
+    ("mode", "mask", "found"), [(None, 0o027, 0o640), (0o600, 0, 0o600), (0o644, 0o077, 0o644)]
+)
+def test_permissions_are_those_asked_for_whatever_the_umask_is(
+    tmp_path: Path, mode: int | None, mask: int, found: int
+) -> None:
+    before = os.umask(mask)
+    try:
+        write_whole(tmp_path / "file", b"x", mode=mode)
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == found
+
+
+def test_what_has_to_survive_a_crash_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    for name in ("fsync", "replace"):
+        real = getattr(os, name)
+        monkeypatch.setattr(os, name, lambda *a, n=name, r=real: (steps.append(n), r(*a))[1])
+    write_whole(tmp_path / "file", b"x", sync=True)
+    write_whole(tmp_path / "file", b"y")
+    assert steps == ["fsync", "replace", "replace"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="no /dev/full here")

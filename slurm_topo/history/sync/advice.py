@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
-import tempfile
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from slurm_topo.config import ARMS, Settings
 from slurm_topo.errors import HistoryError
 from slurm_topo.history.schema import graphs, jobs, program_keys, programs
+from slurm_topo.output import write_whole
 
 # Programs that nobody ran for this long have no advice; a graph as old is traced again.
 FORGET_S = 180 * 86400
@@ -201,16 +199,7 @@ def _write_if_new(path: Path, text: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         pass
     _make_folder(path.parent)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    write_whole(path, content, mode=0o644, plain=True)
     return True
 
 

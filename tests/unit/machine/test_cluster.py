@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from slurm_topo.errors import MachineError
+from slurm_topo.errors import InputError, MachineError
 from slurm_topo.hwloc import reader
 from slurm_topo.machine import (
     Fabric,
@@ -329,7 +329,7 @@ def test_rubbish_is_refused(tmp_path):
 
 
 def test_unwritable_place_is_an_error_and_leaves_nothing(tmp_path):
-    with pytest.raises(MachineError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         write_cluster(four_nodes(), tmp_path / "missing" / "cluster.json")
 
 

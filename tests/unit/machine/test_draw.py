@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurm_topo.cli.machine import machine
-from slurm_topo.errors import MachineError
+from slurm_topo.errors import InputError, MachineError
 from slurm_topo.hwloc import reader
 from slurm_topo.machine import Fabric, NodeShape, Switch, build_cluster, write_cluster
 from slurm_topo.machine.affinity import find_affinity
@@ -211,7 +211,7 @@ def test_command_writes_a_file_or_prints(tmp_path):
     printed = CliRunner().invoke(machine, ["draw", "--synthetic", "package:2 core:2 pu:2"]).output
     assert re.match(r"<svg .*</svg>\n$", printed, re.DOTALL)
     failed = CliRunner().invoke(machine, ["draw", str(description), "-o", str(tmp_path / "no" / "x.svg")])
-    assert isinstance(failed.exception, MachineError)
+    assert isinstance(failed.exception, InputError)
     both = CliRunner().invoke(machine, ["draw", "x.xml", "--synthetic", "core:2"])
     assert "two machines" in str(both.exception)
 

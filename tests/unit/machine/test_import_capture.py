@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from slurm_topo.cli import machine_capture
 from slurm_topo.cli.machine import machine
-from slurm_topo.errors import MachineError
+from slurm_topo.errors import InputError, MachineError
 from slurm_topo.hwloc import reader
 from slurm_topo.machine import NodeShape, build_cluster, read_cluster, write_cluster
 from slurm_topo.machine.hardware import differences, hardware_digest
@@ -141,7 +141,7 @@ def test_capture_writes_xml_that_is_this_machine(tmp_path):
     assert hardware_digest(reader.load_xml(out)) == hardware_digest(reader.load_this_machine())
     assert run("capture", "--compare", out).exit_code == 0
     assert run("capture").stdout.startswith("<?xml")
-    with pytest.raises(MachineError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         run("capture", "-o", tmp_path / "none" / "x.xml")
 
 

@@ -10,7 +10,7 @@ import scipy.io
 import scipy.sparse
 from graphs import graph_of
 
-from slurm_topo.errors import GraphError
+from slurm_topo.errors import GraphError, InputError
 from slurm_topo.model import CommGraph
 from slurm_topo.trace import export_mtx, export_scipy, graph_digest, read_graph, write_graph
 
@@ -132,6 +132,6 @@ def test_other_version_is_refused(graph: CommGraph, tmp_path: Path) -> None:
 
 def test_nothing_is_left_where_nothing_can_be_written(graph: CommGraph, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(GraphError, match="cannot be written"):
+    with pytest.raises(InputError, match="cannot be written"):
         write_graph(graph, tmp_path / "folder")
     assert [path.name for path in tmp_path.iterdir()] == ["folder"]
