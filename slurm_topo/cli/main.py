@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import importlib
 import os
+import signal
 import sys
+import threading
 from typing import Any, NoReturn
 
 import click
@@ -66,8 +68,30 @@ def _output_is_full(error: OSError) -> NoReturn:
     sys.exit(InputError.exit_code)
 
 
+class _Terminated(BaseException):
+    """A signal asked us to end: what has been begun is tidied up on the way out, as after Ctrl-C."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def _terminate(number: int, _frame: Any) -> NoReturn:
+    signal.signal(number, signal.SIG_IGN)
+    raise _Terminated(number)
+
+
+def _tidy_up_when_terminated() -> None:
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # nohup has it ignored.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, _terminate)
+
+
 def main(argv: list[str] | None = None) -> Any:
     """Run the command line; returns never, exits with the code of the error's class."""
+    _tidy_up_when_terminated()
     try:
         code = cli.main(args=argv, standalone_mode=False, prog_name="slurm-topo")
     except SlurmTopoError as error:
@@ -81,6 +105,10 @@ def main(argv: list[str] | None = None) -> Any:
     except (click.Abort, KeyboardInterrupt):
         click.echo("slurm-topo: interrupted", err=True)
         sys.exit(130)
+    except _Terminated as end:
+        # Whoever sent the signal is to see that it was what ended us.
+        signal.signal(end.number, signal.SIG_DFL)
+        os.kill(os.getpid(), end.number)
     except BrokenPipeError:
         # The reader (head, less) has gone: nobody is left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from slurm_topo.model import CommGraph, Ints, Machine
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.report.cases import Case, side_of
 from slurm_topo.slurm.plan import Plan, parse_plan
-from slurm_topo.trace import read_graph
+from slurm_topo.trace import parse_graph
 from slurm_topo.units import expand_ints
 
 # Placed runs that are tried for one program until one is complete.
@@ -96,10 +95,7 @@ def _graph(connection: Connection, digest: str) -> CommGraph | None:
     content = connection.execute(select(graphs.c.content).where(graphs.c.digest == digest)).scalar()
     if content is None:
         return None
-    with tempfile.NamedTemporaryFile(suffix=".npz") as file:
-        file.write(content)
-        file.flush()
-        return read_graph(file.name)
+    return parse_graph(content, f"graph {digest} of the history")
 
 
 def _cluster(connection: Connection, job_id: int) -> Cluster | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,7 @@ from sqlalchemy import Engine, insert, update
 from slurm_topo.history.schema import decisions, graphs, machines, steps
 from slurm_topo.model import CommGraph, Ints
 from slurm_topo.slurm.plan import Plan, RankPlace, format_plan
-from slurm_topo.trace import build_graph, graph_digest, write_graph
+from slurm_topo.trace import build_graph, format_graph, graph_digest
 from slurm_topo.units import fold_hostlist
 
 
@@ -87,17 +85,13 @@ def write_case(engine: Engine, job_row: int, seed: int = 1, nbytes: float = 2.0e
 
 
 def _write(engine: Engine, job_row: int, graph: CommGraph, text: str, plan: Plan) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "graph.npz"
-        write_graph(graph, file)
-        content = file.read_bytes()
     graph_row = {
         "digest": plan.graph,
         "ranks": graph.ranks,
         "edges": len(graph.source),
         "nbytes": float(graph.nbytes.sum()),
         "messages": float(graph.messages.sum()),
-        "content": content,
+        "content": format_graph(graph),
         "first_seen": 0,
     }
     machine = f"synthetic{job_row}"

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from slurm_topo.errors import MachineError, SlurmError
 from slurm_topo.machine import NodeShape, Switch
-from slurm_topo.machine.fabrics import is_topology_conf, parse_topology_conf
 from slurm_topo.slurm import values
 from slurm_topo.slurm.command import Runner, run_command
 from slurm_topo.slurm.gres import job_gpus, merge_cores, node_gpus, parse_gres_conf
@@ -176,6 +175,9 @@ def parse_switches(text: str) -> list[Switch]:
     SlurmError
         The text cannot be understood.
     """
+    # Imported here: a launch asks for a job only.
+    from slurm_topo.machine.fabrics import is_topology_conf, parse_topology_conf
+
     if not is_topology_conf(text):
         return []
     try:

@@ -10,21 +10,32 @@ if TYPE_CHECKING:
         build_graph,
         export_mtx,
         export_scipy,
+        format_graph,
         graph_digest,
+        parse_graph,
         read_graph,
         write_graph,
     )
     from slurm_topo.trace.launch import run_traced, traced_environment
     from slurm_topo.trace.library import find_library
     from slurm_topo.trace.merge import merge_traces, read_traces
-    from slurm_topo.trace.reader import RankTrace, Trace, is_trace, read_trace
+    from slurm_topo.trace.reader import RankTrace, Trace, is_trace, parse_trace, read_trace
 
 _HOMES = {
-    "graph_io": ("build_graph", "export_mtx", "export_scipy", "graph_digest", "read_graph", "write_graph"),
+    "graph_io": (
+        "build_graph",
+        "export_mtx",
+        "export_scipy",
+        "format_graph",
+        "graph_digest",
+        "parse_graph",
+        "read_graph",
+        "write_graph",
+    ),
     "launch": ("run_traced", "traced_environment"),
     "library": ("find_library",),
     "merge": ("merge_traces", "read_traces"),
-    "reader": ("RankTrace", "Trace", "is_trace", "read_trace"),
+    "reader": ("RankTrace", "Trace", "is_trace", "parse_trace", "read_trace"),
 }
 
 __all__ = [
@@ -34,9 +45,12 @@ __all__ = [
     "export_mtx",
     "export_scipy",
     "find_library",
+    "format_graph",
     "graph_digest",
     "is_trace",
     "merge_traces",
+    "parse_graph",
+    "parse_trace",
     "read_graph",
     "read_trace",
     "read_traces",

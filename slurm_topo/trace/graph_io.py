@@ -64,22 +64,49 @@ def read_graph(path: str | os.PathLike[str]) -> CommGraph:
     raise GraphError(f"{file}: is neither .npz nor Matrix Market; give a graph of one of these formats")
 
 
+def parse_graph(data: bytes, source: str) -> CommGraph:
+    """The graph in the bytes of the project's own archive; ``source`` names it in messages.
+
+    Raises
+    ------
+    GraphError
+        It is truncated, of another format or version, or its entries are no traffic.
+    """
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+            return _own_graph(source, dict(archive))
+    except GraphError:
+        raise
+    except _BROKEN as error:
+        raise GraphError(
+            f"{source}: is damaged or no graph ({_first_line(error)}); trace it again"
+        ) from error
+
+
 def write_graph(graph: CommGraph, path: str | os.PathLike[str]) -> None:
     """Write the project's own archive (docs/formats.md), whole or not at all."""
-    _write(
-        Path(path),
-        lambda stream: np.savez_compressed(
-            stream,
-            format=np.array(FORMAT),
-            version=np.array(VERSION),
-            ranks=np.array(graph.ranks),
-            source=graph.source.astype(np.int32),
-            target=graph.target.astype(np.int32),
-            nbytes=graph.nbytes.astype(np.float64),
-            messages=graph.messages.astype(np.float64),
-            modelled=graph.modelled.astype(np.float64),
-            meta=np.array(json.dumps(dict(graph.meta))),
-        ),
+    _write(Path(path), lambda stream: _save(graph, stream))
+
+
+def format_graph(graph: CommGraph) -> bytes:
+    """The bytes that :func:`write_graph` writes."""
+    stream = io.BytesIO()
+    _save(graph, stream)
+    return stream.getvalue()
+
+
+def _save(graph: CommGraph, stream: BinaryIO) -> None:
+    np.savez_compressed(
+        stream,
+        format=np.array(FORMAT),
+        version=np.array(VERSION),
+        ranks=np.array(graph.ranks),
+        source=graph.source.astype(np.int32),
+        target=graph.target.astype(np.int32),
+        nbytes=graph.nbytes.astype(np.float64),
+        messages=graph.messages.astype(np.float64),
+        modelled=graph.modelled.astype(np.float64),
+        meta=np.array(json.dumps(dict(graph.meta))),
     )
 
 
@@ -165,7 +192,7 @@ def _read_npz(file: Path) -> CommGraph:
     raise GraphError(f"{file}: holds neither a graph nor a SciPy sparse matrix; give one of these")
 
 
-def _own_graph(file: Path, arrays: Mapping[str, NDArray[Any]]) -> CommGraph:
+def _own_graph(file: Path | str, arrays: Mapping[str, NDArray[Any]]) -> CommGraph:
     if str(arrays["format"]) != FORMAT:
         raise GraphError(f"{file}: format {arrays['format']!s} is not {FORMAT}; give a traced graph")
     if int(arrays["version"]) != VERSION:
@@ -261,7 +288,7 @@ def _mtx_entries(file: Path, text: str, width: int) -> tuple[int, int, NDArray[n
 
 
 def _checked(
-    file: Path,
+    file: Path | str,
     rows: int,
     columns: int,
     source: NDArray[Any],

@@ -220,15 +220,26 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
         data = file.read_bytes()
     except OSError as error:
         raise GraphError(f"{file}: cannot be read ({error.strerror}); give a trace file") from error
-    head = _checked_head(file, data)
+    return parse_trace(data, str(file))
+
+
+def parse_trace(data: bytes, source: str) -> Trace:
+    """The trace in the bytes of a file; ``source`` names it in messages.
+
+    Raises
+    ------
+    GraphError
+        As :func:`read_trace`.
+    """
+    head = _checked_head(source, data)
     ranks, offset = [], _HEAD.itemsize
     for _ in range(int(head["records"])):
-        record, offset = _record(file, data, offset)
+        record, offset = _record(source, data, offset)
         ranks.append(record)
     if offset != len(data):
-        raise _damaged(file, "its records do not fill it")
+        raise _damaged(source, "its records do not fill it")
     return Trace(
-        path=str(file),
+        path=source,
         job=_text(head["job"]),
         step=_text(head["step"]),
         node=_text(head["node"]),
@@ -243,11 +254,11 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     )
 
 
-def _damaged(file: Path, what: str) -> GraphError:
+def _damaged(file: str, what: str) -> GraphError:
     return GraphError(f"{file}: is a damaged trace ({what}); trace the program again")
 
 
-def _checked_head(file: Path, data: bytes) -> np.void:
+def _checked_head(file: str, data: bytes) -> np.void:
     if not data.startswith(MAGIC):
         raise GraphError(f"{file}: is no trace; give a file of slurm-topo trace run or of the spool")
     if len(data) < _HEAD.itemsize:
@@ -269,7 +280,7 @@ def _checked_head(file: Path, data: bytes) -> np.void:
     return head
 
 
-def _record(file: Path, data: bytes, offset: int) -> tuple[RankTrace, int]:
+def _record(file: str, data: bytes, offset: int) -> tuple[RankTrace, int]:
     """The record at an offset, and where the next one begins."""
     if offset + _RANK.itemsize > len(data):
         raise _damaged(file, "a record is cut off")

@@ -163,6 +163,17 @@ class SpoolFiles:
         finally:
             os.close(parent)
 
+    def touch(self, folder: str, name: str, when: int) -> None:
+        """Give a file a time, seconds since the epoch; it may be gone already."""
+        parent = self._folder(folder)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(_plain(name), (when, when), dir_fd=parent, follow_symlinks=False)
+        except OSError as error:
+            raise SpoolError(str(error.strerror)) from error
+        finally:
+            os.close(parent)
+
     def set_aside(self, folder: str, name: str) -> None:
         """Move a file to the folder ``rejected``, where nobody reads it again and nobody deletes it."""
         parent, target = self._folder(folder), self._folder("rejected", create=True)

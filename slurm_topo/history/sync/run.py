@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
 from slurm_topo.history.sync.jobfiles import Context, Outcome, process_job
 from slurm_topo.history.sync.lock import only_one
+from slurm_topo.history.sync.prune import prune
 from slurm_topo.history.sync.spool import open_spool, spool_users
 from slurm_topo.machine import Cluster
 from slurm_topo.slurm.command import Runner, run_command
@@ -32,7 +34,7 @@ FIRST_S, OVERLAP_S = 7 * DAY_S, 3600
 # Jobs that one transaction takes in.
 _BATCH = 500
 _REMEMBER_FILES_S = 30 * 86400
-_UNTIL = "accounting_until"
+_UNTIL, _PRUNED = "accounting_until", "pruned"
 
 
 @dataclass
@@ -43,6 +45,8 @@ class SyncResult:
     ----------
     jobs : int
         Jobs whose lines in the history were written or changed.
+    pruned : int
+        Old files that were removed from users' folders.
     open_jobs : list of int
         Jobs with files in the spool whose accounting record is not closed yet.
     error : SlurmTopoError or None
@@ -55,6 +59,7 @@ class SyncResult:
     written: int = 0
     removed: int = 0
     graphs: int = 0
+    pruned: int = 0
     open_jobs: list[int] = field(default_factory=list)
     error: SlurmTopoError | None = None
 
@@ -117,6 +122,7 @@ def sync_once(
         hook("judged")
         _publish(settings, history, now, result)
         hook("published")
+        _prune(settings, history, now, result)
         with transaction(history.engine) as connection:
             set_state(connection, "last_sync", str(now))
         return result
@@ -298,6 +304,25 @@ def _publish_graphs(settings: Settings, history: History, uid: int, digests: set
                 spool.write("graphs", name, content)
                 written += 1
     return written
+
+
+def _prune(settings: Settings, history: History, now: int, result: SyncResult) -> None:
+    """Once a day: what is too old in the users' folders."""
+    # A clock that jumped back must not put it off for years.
+    if abs(now - int(history.state(_PRUNED) or 0)) < DAY_S:
+        return
+    with history.engine.connect() as connection:
+        wanted = advice.wanted_graphs(connection, now)
+    try:
+        users = spool_users(settings.spool)
+    except SpoolError:
+        return
+    for uid in users:
+        # What cannot be used was named when its files were to be read.
+        with suppress(SpoolError, OSError), open_spool(settings.spool, uid) as spool:
+            result.pruned += prune(spool, wanted.get(uid, set()), now)
+    with transaction(history.engine) as connection:
+        set_state(connection, _PRUNED, str(now))
 
 
 def set_state(connection: Connection, name: str, value: str) -> None:

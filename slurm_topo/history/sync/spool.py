@@ -12,7 +12,7 @@ import os
 import pwd
 import signal
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn, Protocol
 
@@ -35,6 +35,8 @@ class UserSpool(Protocol):
     def write(self, folder: str, name: str, content: bytes) -> None: ...
 
     def remove(self, folder: str, name: str) -> None: ...
+
+    def touch(self, folder: str, name: str, when: int) -> None: ...
 
     def set_aside(self, folder: str, name: str) -> None: ...
 
@@ -130,6 +132,9 @@ class _Child:
     def remove(self, folder: str, name: str) -> None:
         self._call("remove", folder, name)
 
+    def touch(self, folder: str, name: str, when: int) -> None:
+        self._call("touch", folder, name, when)
+
     def set_aside(self, folder: str, name: str) -> None:
         self._call("set_aside", folder, name)
 
@@ -196,7 +201,12 @@ def _answer_all(files: SpoolFiles, requests: int, answers: int) -> None:
                 files.write(folder, file, content)
                 _send(answers, {}, b"")
             else:
-                {"remove": files.remove, "set_aside": files.set_aside}[name](*arguments)
+                calls: dict[str, Callable[..., None]] = {
+                    "remove": files.remove,
+                    "touch": files.touch,
+                    "set_aside": files.set_aside,
+                }
+                calls[name](*arguments)
                 _send(answers, {}, b"")
         except SpoolError as error:
             _send(answers, {"error": str(error)}, b"")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,11 +19,11 @@ from slurm_topo.model import CommGraph
 from slurm_topo.trace import (
     Trace,
     build_graph,
+    format_graph,
     graph_digest,
     merge_traces,
-    read_graph,
-    read_trace,
-    write_graph,
+    parse_graph,
+    parse_trace,
 )
 from slurm_topo.units import expand_ints, fold_ints
 
@@ -35,6 +33,9 @@ MOST_RANKS = 1 << 20
 _MOST_GRAPHS = 64
 # States whose traffic is that of a whole run: a program that fails early has sent little.
 _WHOLE = ("COMPLETED", "TIMEOUT", "RUNNING")
+
+# What messages call a trace: its place in the spool is named beside them.
+_SOURCE = "trace"
 
 
 @dataclass(frozen=True)
@@ -69,17 +70,16 @@ def read_job_traces(reads: Sequence[ReadFile]) -> tuple[list[StepTrace], list[tu
     the step of the batch script and in that of its daemons. Such a graph is named after the batch script.
     A step without MPI has traces that hold no rank: they are fine, and give no graph.
     """
-    with tempfile.TemporaryDirectory(prefix="slurm-topo-sync-") as folder:
-        found, wrong = _read_all(Path(folder), reads)
-        damaged = {read.file.step for read, _ in wrong}
-        graphs_found = []
-        for group in _groups(found):
-            if any(trace.ranks for trace, _ in group):
-                part = [trace for trace, _ in group]
-                names = sorted({read.file.step for _, read in group}, key=_batch_first)
-                whole = not damaged.intersection(names)
-                files = tuple(read for _, read in group)
-                graphs_found.append(_step_trace(Path(folder), names[0], part, files, whole))
+    found, wrong = _read_all(reads)
+    damaged = {read.file.step for read, _ in wrong}
+    graphs_found = []
+    for group in _groups(found):
+        if any(trace.ranks for trace, _ in group):
+            part = [trace for trace, _ in group]
+            names = sorted({read.file.step for _, read in group}, key=_batch_first)
+            whole = not damaged.intersection(names)
+            files = tuple(read for _, read in group)
+            graphs_found.append(_step_trace(names[0], part, files, whole))
     return graphs_found, wrong
 
 
@@ -101,33 +101,27 @@ def _groups(found: Sequence[tuple[Trace, ReadFile]]) -> list[list[tuple[Trace, R
     return [members for _, members in groups]
 
 
-def _step_trace(
-    folder: Path, step: str, found: Sequence[Trace], files: tuple[ReadFile, ...], whole: bool
-) -> StepTrace:
+def _step_trace(step: str, found: Sequence[Trace], files: tuple[ReadFile, ...], whole: bool) -> StepTrace:
     graph = merge_traces(found)
-    target = folder / "graph.npz"
-    write_graph(graph, target)
     return StepTrace(
         step=step,
         graph=graph,
         digest=graph_digest(graph),
         complete=whole and not graph.meta.get("missing_ranks"),
-        content=target.read_bytes(),
+        content=format_graph(graph),
         bindings=_bindings(graph, found),
         files=files,
     )
 
 
 def _read_all(
-    folder: Path, reads: Sequence[ReadFile]
+    reads: Sequence[ReadFile],
 ) -> tuple[list[tuple[Trace, ReadFile]], list[tuple[ReadFile, str]]]:
-    """The traces, from copies in a private folder: their reader takes paths, and the user's may change."""
+    """The traces, from what was read once: the user's files may change."""
     found, wrong = [], []
-    path = folder / "one.trace"
     for read in reads:
-        path.write_bytes(read.content)
         try:
-            trace = read_trace(path)
+            trace = parse_trace(read.content, _SOURCE)
             if (trace.job, trace.step) != (str(read.file.job), read.file.step) and trace.job:
                 raise GraphError(f"is the trace of step {trace.job}.{trace.step}")
             size = max((record.size for record in trace.ranks), default=0)
@@ -135,7 +129,7 @@ def _read_all(
                 raise GraphError(f"tells of {size} ranks, more than {MOST_RANKS}")
             found.append((trace, read))
         except (GraphError, ValueError) as error:
-            text = str(error).replace(f"{path}: ", "").replace(str(path), "trace")
+            text = str(error).removeprefix(f"{_SOURCE}: ")
             wrong.append((read, " ".join(text.split())[:500]))
     return found, wrong
 
@@ -237,23 +231,17 @@ def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str | None:
     if len(found) < 2:
         return None
     times = sum(row.times for row in found)
-    with tempfile.TemporaryDirectory() as name:
-        file = Path(name) / "graph.npz"
-        parts = []
-        for row in found:
-            file.write_bytes(row.content)
-            parts.append((read_graph(file), row.times / times))
-        mean = build_graph(
-            ranks,
-            np.concatenate([part.source for part, _ in parts]),
-            np.concatenate([part.target for part, _ in parts]),
-            np.concatenate([part.nbytes * share for part, share in parts]),
-            np.concatenate([part.messages * share for part, share in parts]),
-            np.concatenate([part.modelled * share for part, share in parts]),
-            parts[0][0].meta,
-        )
-        write_graph(mean, file)
-        content = file.read_bytes()
+    parts = [(parse_graph(row.content, row.digest), row.times / times) for row in found]
+    mean = build_graph(
+        ranks,
+        np.concatenate([part.source for part, _ in parts]),
+        np.concatenate([part.target for part, _ in parts]),
+        np.concatenate([part.nbytes * share for part, share in parts]),
+        np.concatenate([part.messages * share for part, share in parts]),
+        np.concatenate([part.modelled * share for part, share in parts]),
+        parts[0][0].meta,
+    )
+    content = format_graph(mean)
     digest = graph_digest(mean)
     _store_graph(connection, digest, mean, content, max(row.first_seen for row in found))
     return digest

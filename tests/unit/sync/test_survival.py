@@ -126,6 +126,48 @@ def test_killed_at_every_other_moment(make_site):
         assert site.spool_files() == reference.spool_files()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_sync_that_is_told_to_end_tidies_up_and_ends_by_the_signal(site, tmp_path, number):
+    """Told in the moment in which an advice file has been written and not yet renamed."""
+    config = tmp_path / "slurm-topo.toml"
+    names = ("database", "spool", "advice_dir", "kill_switch", "arm")
+    config.write_text("".join(f'{name} = "{getattr(site.settings, name)}"\n' for name in names))
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sacct", "scontrol", "squeue"):
+        (tools / name).write_text("#!/bin/sh\n")
+        (tools / name).chmod(0o755)
+    code = (
+        "import os, time; from slurm_topo.cli.main import main\n"
+        "def wait(*_): print('now', flush=True); time.sleep(60)\n"
+        "os.replace = wait\n"
+        f"main(['--config', {str(config)!r}, 'sync'])"
+    )
+    environment = {**os.environ, "TMPDIR": str(temporary), "PATH": f"{tools}:{os.environ['PATH']}"}
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    assert process.stdout.readline() == "now\n"
+    process.send_signal(number)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (-number, "")
+    assert list(temporary.iterdir()) == []
+    assert [p.name for p in Path(site.settings.advice_dir).iterdir()] == [".sync.lock"]
+
+
+def test_traces_are_read_without_files_of_our_own(site, tmp_path, monkeypatch):
+    """So a sync that is killed leaves none."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "nowhere"))
+    fill(site)
+    assert site.sync().outcome.traces == 2
+
+
 def test_one_sync_at_a_time(site):
     fill(site)
     with (
