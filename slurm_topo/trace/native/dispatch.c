@@ -131,11 +131,27 @@ static void *find_real(unsigned long number)
     return symbol ? symbol : find(names[number]);
 }
 
+/* The library of MPI 5.0's ABI has its name from the standard: behind it may be any MPI. */
+static bool is_standard(void *symbol)
+{
+    Dl_info where;
+    const char *slash;
+
+    if (!dladdr(symbol, &where) || !where.dli_fname)
+        return false;
+    slash = strrchr(where.dli_fname, '/');
+    return strncmp(slash ? slash + 1 : where.dli_fname, "libmpi_abi.", 11) == 0;
+}
+
 static const char *abi(void)
 {
+    void *init = find("PMPI_Init");
+
+    if (init && is_standard(init))
+        return "standard";
     if (find("ompi_mpi_comm_world"))
         return "openmpi";
-    return find("PMPI_Init") ? "mpich" : NULL;
+    return init ? "mpich" : NULL;
 }
 
 static const struct st_backend *open_backend(void)
