@@ -260,17 +260,6 @@ def _step_values(row: AccountingRow) -> dict[str, Any]:
     }
 
 
-def step_id(connection: Connection, job_id: int, step: str) -> int:
-    """Number of a step of a job in the history; it is added where accounting has not named it yet."""
-    query = select(steps.c.id).where(steps.c.job_id == job_id, steps.c.step == step[:32])
-    found = connection.execute(query).scalar()
-    if found is not None:
-        return int(found)
-    result = connection.execute(steps.insert().values(job_id=job_id, step=step[:32]))
-    assert result.inserted_primary_key is not None
-    return int(result.inserted_primary_key[0])
-
-
 def open_jobs(connection: Connection, before: int | None = None) -> list[int]:
     """Raw ids of the jobs whose accounting record was not closed when it was read last."""
     query = select(jobs.c.job).where(jobs.c.final == 0)

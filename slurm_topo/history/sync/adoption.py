@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import select
 
-from slurm_topo.history.schema import decisions, jobs, programs
+from slurm_topo.history.schema import programs
 from slurm_topo.history.sync.comment import parse_keys
+from slurm_topo.history.sync.ledger import Ledger
 from slurm_topo.history.sync.programs import JobIdentity, ProgramIndex
 
 
-def adopt_by_keys(connection: Connection, job: Mapping[str, Any], told: Iterable[str]) -> None:
+def adopt_by_keys(ledger: Ledger, job: Mapping[str, Any], told: Iterable[str]) -> None:
     """Give a job the program of the keys that its traces hold.
 
     Keys that other users' programs have are left out, and those of an executable: they belong to the account.
@@ -24,7 +25,7 @@ def adopt_by_keys(connection: Connection, job: Mapping[str, Any], told: Iterable
     found = next((keys for keys in map(parse_keys, told) if keys), ())
     if not found:
         return
-    index = ProgramIndex(connection, found)
+    index = ProgramIndex(ledger.connection, found)
     keys = tuple(key for key in found if key[0] != "x" and not index.is_of_others(job["user_name"], key))
     if not keys:
         return
@@ -40,19 +41,19 @@ def adopt_by_keys(connection: Connection, job: Mapping[str, Any], told: Iterable
     )
     number = index.find_or_add(identity)
     index.flush()
-    values = {"program_id": number, "fingerprints": ":".join(keys)}
-    connection.execute(update(jobs).where(jobs.c.id == job["id"]).values(**values))
+    ledger.set_job(job["id"], program_id=number, fingerprints=":".join(keys))
 
 
-def adopt_by_graph(connection: Connection, job: Mapping[str, Any]) -> None:
+def adopt_by_graph(ledger: Ledger, job: Mapping[str, Any]) -> None:
     """Give a job the newest program of its user that has the graph which its launch was to be placed with."""
+    told = sorted({row["graph"] for row in ledger.decisions_of(job["id"]) if row["graph"]})
+    if not told:
+        return
     query = (
         select(programs.c.id)
-        .join(decisions, decisions.c.graph == programs.c.graph)
-        .where(decisions.c.job_id == job["id"], programs.c.user_name == job["user_name"])
+        .where(programs.c.graph.in_(told[:500]), programs.c.user_name == job["user_name"])
         .order_by(programs.c.last_seen.desc(), programs.c.id.desc())
     )
-    number = connection.execute(query).scalar()
+    number = ledger.connection.execute(query).scalar()
     if number is not None:
-        mine = (jobs.c.id == job["id"]) & jobs.c.program_id.is_(None)
-        connection.execute(update(jobs).where(mine).values(program_id=number))
+        ledger.set_job(job["id"], program_id=number)

@@ -1,22 +1,24 @@
-"""One job's spool files into the history: one transaction, and only then are the files deleted."""
+"""Jobs' spool files into the history: each job's in one transaction, and only then are the files deleted."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
 from slurm_topo.errors import SlurmTopoError
 from slurm_topo.history.database import transaction
-from slurm_topo.history.schema import decisions, jobs, steps
+from slurm_topo.history.schema import jobs, steps
 from slurm_topo.history.store import History
 from slurm_topo.history.sync import adoption, inbox, measure, records, traces
-from slurm_topo.history.sync.accounting import step_id
 from slurm_topo.history.sync.files import SpoolError
 from slurm_topo.history.sync.inbox import JobFiles, ReadFile, SpoolFile
+from slurm_topo.history.sync.ledger import Ledger
+from slurm_topo.history.sync.programs import in_parts
 from slurm_topo.history.sync.spool import UserSpool
+from slurm_topo.history.sync.state import remember_choices
 from slurm_topo.machine import Cluster
 from slurm_topo.model import CommGraph
 from slurm_topo.slurm.plan import Plan
@@ -27,7 +29,10 @@ SETTLE_S = 5
 ORPHAN_S = 2 * 86400
 # All files of a job together: they are in memory at once.
 MAX_JOB_BYTES = 2 << 30
-_GRAPHS_KEPT = 16
+# Jobs that one transaction takes in, fewer where their files are large.
+_JOBS_AT_ONCE, _BYTES_AT_ONCE = 250, 256 << 20
+# Pairs in the graphs that are kept for the next job.
+_PAIRS_KEPT = 4_000_000
 
 
 @dataclass
@@ -71,48 +76,90 @@ class Context:
             found = measure.load_graph(connection, digest)
             if found is None:
                 return None
-            if len(self.graphs) >= _GRAPHS_KEPT:
-                self.graphs.clear()
-            self.graphs[digest] = found
+            self.keep({digest: found})
         return self.graphs[digest]
 
+    def keep(self, found: Mapping[str, CommGraph]) -> None:
+        """Graphs that may be needed again soon."""
+        if sum(graph.source.size for graph in self.graphs.values()) > _PAIRS_KEPT:
+            self.graphs.clear()
+        self.graphs.update(found)
 
-def process_job(context: Context, spool: UserSpool, uid: int, files: JobFiles, outcome: Outcome) -> None:
-    """Take in what is ready of a job's files; what is not ready stays."""
+
+def process_jobs(
+    context: Context, spool: UserSpool, uid: int, found: Sequence[JobFiles], outcome: Outcome
+) -> None:
+    """Take in what is ready of the files of a user's jobs; what is not ready stays."""
+    for part in _parts(found):
+        _process(context, spool, uid, part, outcome)
+
+
+def _parts(found: Sequence[JobFiles]) -> Iterator[list[JobFiles]]:
+    part: list[JobFiles] = []
+    nbytes = 0
+    for job in found:
+        size = sum(file.info.size for file in job.all())
+        if part and (len(part) >= _JOBS_AT_ONCE or nbytes + size > _BYTES_AT_ONCE):
+            yield part
+            part, nbytes = [], 0
+        part.append(job)
+        nbytes += size
+    if part:
+        yield part
+
+
+def _process(
+    context: Context, spool: UserSpool, uid: int, part: Sequence[JobFiles], outcome: Outcome
+) -> None:
     with context.history.engine.connect() as connection:
-        row = (
-            connection.execute(
-                select(jobs)
-                .where(jobs.c.job == files.job, jobs.c.uid == uid)
-                .order_by(jobs.c.submitted.desc())
-            )
-            .mappings()
-            .first()
-        )
-        ready = _ready(connection, row, files, context.now) if row else []
-    if row is None:
-        if context.now - files.modified > ORPHAN_S:
-            reads = _read(spool, uid, files.all(), outcome)
-            _reject(context, spool, uid, reads, "accounting knows no such job of this user", outcome)
-        return
-    reads = _read(spool, uid, ready, outcome)
+        rows = _newest_rows(connection, uid, [files.job for files in part])
+        ended = _ended_steps(connection, [row["id"] for row in rows.values()])
+    reads: dict[int, list[ReadFile]] = {}
+    for files in part:
+        row = rows.get(files.job)
+        if row is not None:
+            ready = _ready(row, ended.get(row["id"], {}), files, context.now)
+            reads[row["id"]] = _read(spool, uid, ready, outcome)
+            context.hook("read")
+        elif context.now - files.modified > ORPHAN_S:
+            orphans = _read(spool, uid, files.all(), outcome)
+            _reject(context, spool, uid, orphans, "accounting knows no such job of this user", outcome)
+    reads = {number: found for number, found in reads.items() if found}
     if not reads:
         return
-    context.hook("read")
     with transaction(context.history.engine) as connection:
-        refused, waiting = _store(context, connection, row, uid, reads, outcome)
+        fates = _store(context, connection, uid, reads, outcome)
         context.hook("before-commit")
     context.hook("after-commit")
-    for read in reads:
-        if read not in waiting:
-            _finish(spool, uid, read.file, read in refused, outcome)
-            context.hook("file-done")
+    for refused, waiting, found in fates:
+        for read in found:
+            if read not in waiting:
+                _finish(spool, uid, read.file, read in refused, outcome)
+                context.hook("file-done")
 
 
-def _ready(connection: Connection, row: Any, files: JobFiles, now: int) -> list[SpoolFile]:
+def _newest_rows(connection: Connection, uid: int, numbers: Sequence[int]) -> dict[int, Any]:
+    """The newest submission of each of Slurm's job ids of a user."""
+    found: dict[int, Any] = {}
+    for part in in_parts(numbers):
+        query = select(jobs.c.id, jobs.c.job, jobs.c.final).where(jobs.c.job.in_(part), jobs.c.uid == uid)
+        for row in connection.execute(query.order_by(jobs.c.submitted)).mappings():
+            found[row["job"]] = row
+    return found
+
+
+def _ended_steps(connection: Connection, numbers: Sequence[int]) -> dict[int, dict[str, int | None]]:
+    """Number of nodes of the steps that have ended, by job and step."""
+    found: dict[int, dict[str, int | None]] = {}
+    for part in in_parts(numbers):
+        query = select(steps.c.job_id, steps.c.step, steps.c.nodes)
+        for row in connection.execute(query.where(steps.c.job_id.in_(part), steps.c.ended.is_not(None))):
+            found.setdefault(row.job_id, {})[row.step] = row.nodes
+    return found
+
+
+def _ready(row: Any, ended: Mapping[str, int | None], files: JobFiles, now: int) -> list[SpoolFile]:
     """Everything once the job has ended; before that the traces of steps that ended on all their nodes."""
-    query = select(steps.c.step, steps.c.nodes).where(steps.c.job_id == row["id"], steps.c.ended.is_not(None))
-    ended: dict[str, int | None] = {row.step: row.nodes for row in connection.execute(query)}
     count: dict[str, int] = {}
     for file in files.traces:
         count[file.step] = count.get(file.step, 0) + 1
@@ -160,39 +207,54 @@ def _reject(
         _finish(spool, uid, read.file, True, outcome)
 
 
+Fate = tuple[set[ReadFile], set[ReadFile], list[ReadFile]]
+
+
 def _store(
     context: Context,
     connection: Connection,
-    row: Any,
     uid: int,
-    reads: Sequence[ReadFile],
+    reads: Mapping[int, list[ReadFile]],
     outcome: Outcome,
-) -> tuple[set[ReadFile], set[ReadFile]]:
-    """Everything of these files into the database.
+) -> list[Fate]:
+    """Everything of the files of some jobs (by their number in the history) into the database.
 
     Returns
     -------
-    refused, waiting : sets of ReadFile
-        Those that are not what they should be, and those to be read again later.
+    list of (refused, waiting, all)
+        For each job the files that are not what they should be, those to be read again later, and all.
     """
-    known = inbox.known_files(connection, uid, reads)
-    status = {read: known.get((inbox.path_of(uid, read.file), read.digest)) for read in reads}
-    new = [read for read in reads if status[read] is None]
-    wrong = _store_records(connection, row["id"], new, outcome)
-    damaged, waiting = _store_traces(context, connection, row, new, outcome)
-    reasons = dict([*wrong, *damaged])
-    if row["program_id"] is None:
-        adoption.adopt_by_graph(connection, row)
-    settled = {read: reasons.get(read, "") for read in new if read not in waiting}
+    ledger = Ledger(connection, list(reads))
+    known = inbox.known_files(connection, uid, [read for found in reads.values() for read in found])
+    graphs: dict[str, CommGraph] = {}
+    fates, settled, changed = [], {}, set()
+    for number, found in reads.items():
+        status = {read: known.get((inbox.path_of(uid, read.file), read.digest)) for read in found}
+        new = [read for read in found if status[read] is None]
+        wrong = _store_records(ledger, number, new, outcome)
+        damaged, waiting, traced = _store_traces(ledger, number, new, outcome)
+        graphs.update(traced)
+        if ledger.jobs[number]["program_id"] is None:
+            adoption.adopt_by_graph(ledger, ledger.jobs[number])
+        if traced:
+            changed.add(ledger.jobs[number]["program_id"])
+        reasons = dict([*wrong, *damaged])
+        settled.update({read: reasons.get(read, "") for read in new if read not in waiting})
+        outcome.rejected += [f"{inbox.path_of(uid, read.file)}: {reason}" for read, reason in reasons.items()]
+        again = {read for read in found if status[read] == "rejected"}
+        fates.append((again | reasons.keys(), waiting, found))
+    traces.store_graphs(connection, graphs, context.now)
+    context.keep(graphs)
+    for number in reads:
+        _measure(context, ledger, number, outcome)
     inbox.remember(connection, uid, settled, known, context.now)
-    outcome.rejected += [f"{inbox.path_of(uid, read.file)}: {reason}" for read, reason in reasons.items()]
-    _measure(context, connection, row["id"], outcome)
-    again = {read for read in reads if status[read] == "rejected"}
-    return again | reasons.keys(), waiting
+    ledger.flush()
+    remember_choices(connection, changed - {None})
+    return fates
 
 
 def _store_records(
-    connection: Connection, job_id: int, reads: Sequence[ReadFile], outcome: Outcome
+    ledger: Ledger, number: int, reads: Sequence[ReadFile], outcome: Outcome
 ) -> list[tuple[ReadFile, str]]:
     found, wrong = [], []
     for read in reads:
@@ -207,60 +269,57 @@ def _store_records(
         outcome.records += len(mine)
     plans = records.read_plans([r for r in reads if r.file.folder == "plans"])
     if found:
-        records.store_records(connection, job_id, found, plans)
+        records.store_records(ledger, number, found, plans)
     return wrong
 
 
 def _store_traces(
-    context: Context,
-    connection: Connection,
-    row: Any,
-    reads: Sequence[ReadFile],
-    outcome: Outcome,
-) -> tuple[list[tuple[ReadFile, str]], set[ReadFile]]:
-    """Graphs of the traces; returns those that are no traces, and those that have to wait.
+    ledger: Ledger, number: int, reads: Sequence[ReadFile], outcome: Outcome
+) -> tuple[list[tuple[ReadFile, str]], set[ReadFile], dict[str, CommGraph]]:
+    """Graphs of the traces by digest; those that are no traces, and those that have to wait.
 
     While the job runs, a graph that lacks ranks may still get them: from the step of the batch script.
     """
     files = [read for read in reads if read.file.folder == "traces"]
     waiting: set[ReadFile] = set()
+    graphs: dict[str, CommGraph] = {}
     if not files:
-        return [], waiting
+        return [], waiting, graphs
+    job = ledger.jobs[number]
     found, wrong = traces.read_job_traces(files)
-    if row["program_id"] is None:
-        adoption.adopt_by_keys(connection, row, (str(trace.graph.meta.get("keys")) for trace in found))
+    if job["program_id"] is None:
+        adoption.adopt_by_keys(ledger, job, (str(trace.graph.meta.get("keys")) for trace in found))
     for trace in found:
-        if not trace.complete and not row["final"]:
+        if not trace.complete and not job["final"]:
             waiting.update(trace.files)
             continue
-        traces.store_trace(connection, row["id"], trace, context.now)
+        traces.store_trace(ledger, number, trace)
+        graphs[trace.digest] = trace.graph
         outcome.traces += 1
-    if len(waiting) < len(files):
-        traces.choose_graph(connection, row["id"])
-    return wrong, waiting
+    return wrong, waiting, graphs
 
 
-def _measure(context: Context, connection: Connection, job_id: int, outcome: Outcome) -> None:
+def _measure(context: Context, ledger: Ledger, number: int, outcome: Outcome) -> None:
     """Bytes by level of every step that has a graph or a plan and was not measured yet."""
     if context.cluster is None:
         return
-    planned = _plans(connection, job_id)
-    rows = connection.execute(select(steps).where(steps.c.job_id == job_id)).mappings().all()
-    for row in rows:
+    planned = _plans(ledger, number)
+    for row in ledger.steps_of(number):
         plan = planned.get(row["step"])
         if row["cost_before"] is not None and (plan is None or row["cost_after"] is not None):
             continue
         try:
-            before, after = _sides(context, connection, row, plan)
+            before, after = _sides(context, ledger.connection, row, plan)
         except SlurmTopoError as error:
-            outcome.warnings.append(f"step {row['step']} of job {job_id}: not measured ({error})")
+            job = ledger.jobs[number]["job"]
+            outcome.warnings.append(f"step {row['step']} of job {job}: not measured ({error})")
             continue
         if before or after:
-            measure.store_sides(connection, row["id"], before, after, context.machine)
+            measure.store_sides(ledger, row, before, after, context.machine)
 
 
 def _sides(
-    context: Context, connection: Connection, row: Any, plan: Plan | None
+    context: Context, connection: Connection, row: Mapping[str, Any], plan: Plan | None
 ) -> tuple[measure.Side | None, measure.Side | None]:
     assert context.cluster is not None
     digest = row["graph"] or (plan.graph if plan else None)
@@ -275,28 +334,25 @@ def _sides(
     return measure.measure_observed(graph, *places, context.cluster), None
 
 
-def _plans(connection: Connection, job_id: int) -> dict[str, Plan]:
+def _plans(ledger: Ledger, number: int) -> dict[str, Plan]:
     """Plans of the placed steps by step; a placed launch whose step is not known counts for the only step."""
-    query = (
-        select(decisions.c.id, decisions.c.step, decisions.c.plan, decisions.c.plan_path)
-        .where(decisions.c.job_id == job_id, decisions.c.decision == "place")
-        .order_by(decisions.c.decided, decisions.c.id)
-    )
     texts: dict[str, str] = {}
     found: dict[str, Plan] = {}
-    for row in connection.execute(query):
-        text = texts.setdefault(row.plan_path, row.plan) or row.plan
+    for row in ledger.decisions_of(number):
+        if row["decision"] != "place":
+            continue
+        text = texts.setdefault(row["plan_path"], row["plan"]) or row["plan"]
         parsed = records.plan_of_text(text)
-        step = row.step or _bound_step(connection, job_id, found)
+        step = row["step"] or _bound_step(ledger.steps_of(number), found)
         if parsed and step is not None:
-            if row.step is None:
-                connection.execute(update(decisions).where(decisions.c.id == row.id).values(step=step))
-                step_id(connection, job_id, step)
+            if row["step"] is None:
+                ledger.set_decision_step(row, step)
+                ledger.step(number, step)
             found[step] = parsed
     return found
 
 
-def _bound_step(connection: Connection, job_id: int, taken: dict[str, Plan]) -> str | None:
+def _bound_step(known: Iterable[Mapping[str, Any]], taken: Mapping[str, Plan]) -> str | None:
     """A numbered step that has bindings and no plan yet."""
-    query = select(steps.c.step).where(steps.c.job_id == job_id, steps.c.bindings != "").order_by(steps.c.id)
-    return next((s for s in connection.execute(query).scalars() if s.isdigit() and s not in taken), None)
+    bound = (row["step"] for row in known if row["bindings"])
+    return next((step for step in bound if step.isdigit() and step not in taken), None)

@@ -5,16 +5,17 @@ One objective for everything: :mod:`slurm_topo.placement.cost`. No search happen
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, select
 
 from slurm_topo.errors import InputError
-from slurm_topo.history.schema import graphs, machines, steps, traffic
+from slurm_topo.history.schema import graphs, machines
+from slurm_topo.history.sync.ledger import Ledger
 from slurm_topo.machine import Cluster
 from slurm_topo.machine.clusterfile import cluster_json
 from slurm_topo.model import CommGraph, Ints, Machine
@@ -22,6 +23,7 @@ from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cost import bytes_by_level, cost
 from slurm_topo.slurm.plan import Plan
 from slurm_topo.slurm.slots import Slots, make_slots
+from slurm_topo.trace import parse_graph
 from slurm_topo.units import expand_ints
 
 
@@ -114,26 +116,23 @@ def _side(graph: CommGraph, machine: Machine, placement: Ints) -> Side:
 
 
 def store_sides(
-    connection: Connection, step: int, before: Side | None, after: Side | None, machine: str | None
+    ledger: Ledger, step: dict[str, Any], before: Side | None, after: Side | None, machine: str | None
 ) -> None:
     """Write both sides of a step; what was there before is replaced."""
-    connection.execute(traffic.delete().where(traffic.c.step_id == step))
-    rows = [
-        {"step_id": step, "side": name, "depth": depth, "level": level, "nbytes": nbytes}
-        for name, side in (("before", before), ("after", after))
-        if side
-        for depth, (level, nbytes) in enumerate(side.levels)
-    ]
-    if rows:
-        connection.execute(traffic.insert(), rows)
-    connection.execute(
-        update(steps)
-        .where(steps.c.id == step)
-        .values(
-            cost_before=before.cost if before else None,
-            cost_after=after.cost if after else None,
-            machine=machine,
-        )
+    ledger.set_traffic(
+        step,
+        (
+            {"side": name, "depth": depth, "level": level, "nbytes": nbytes}
+            for name, side in (("before", before), ("after", after))
+            if side
+            for depth, (level, nbytes) in enumerate(side.levels)
+        ),
+    )
+    ledger.set_step(
+        step,
+        cost_before=before.cost if before else None,
+        cost_after=after.cost if after else None,
+        machine=machine,
     )
 
 
@@ -171,13 +170,4 @@ def bound_places(bindings: str, ranks: int) -> tuple[list[str], list[list[int]]]
 def load_graph(connection: Connection, digest: str) -> CommGraph | None:
     """A graph of the history, None where it is not there."""
     content = connection.execute(select(graphs.c.content).where(graphs.c.digest == digest)).scalar()
-    return graph_of_bytes(content) if content else None
-
-
-def graph_of_bytes(content: bytes) -> CommGraph:
-    """The graph in the bytes of an ``.npz`` that sync itself wrote."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
-        return CommGraph(
-            ranks=int(arrays["ranks"]),
-            **{n: arrays[n] for n in ("source", "target", "nbytes", "messages", "modelled")},
-        )
+    return parse_graph(content, digest) if content else None

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import hashlib
 import itertools
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, select, update
-
 from slurm_topo.errors import InputError
-from slurm_topo.history.schema import decisions, jobs, steps
-from slurm_topo.history.sync.accounting import step_id
 from slurm_topo.history.sync.inbox import ReadFile
+from slurm_topo.history.sync.ledger import Ledger
 from slurm_topo.slurm import values
 from slurm_topo.slurm.plan import Plan, parse_plan
 
@@ -66,6 +64,7 @@ def read_plans(reads: Sequence[ReadFile]) -> dict[str, tuple[Plan, str]]:
     return found
 
 
+@functools.lru_cache(maxsize=1024)
 def plan_of_text(text: str) -> Plan | None:
     """The plan in a text, None where it is none."""
     try:
@@ -75,12 +74,11 @@ def plan_of_text(text: str) -> Plan | None:
 
 
 def store_records(
-    connection: Connection, job_id: int, records: Sequence[Record], plans: Mapping[str, tuple[Plan, str]]
+    ledger: Ledger, job_id: int, records: Sequence[Record], plans: Mapping[str, tuple[Plan, str]]
 ) -> None:
     """Decisions and bindings of a job; records that are there already are skipped."""
-    query = select(decisions.c.record_digest, decisions.c.step).where(decisions.c.job_id == job_id)
-    before = {row.record_digest: row.step for row in connection.execute(query)}
-    matcher = _StepMatcher(connection, job_id, set(before.values()))
+    before = {row["record_digest"]: row["step"] for row in ledger.decisions_of(job_id)}
+    matcher = _StepMatcher(ledger.steps_of(job_id), set(before.values()))
     ordered = sorted(records, key=lambda r: values.number(r.values.get("time")) or 0.0)
     rows: dict[str, dict[str, Any]] = {}
     with_plan: set[str] = set()
@@ -91,11 +89,10 @@ def store_records(
             and record.digest not in rows
         ):
             row = _decision(record, plans, with_plan)
-            rows[record.digest] = row | {"job_id": job_id, "step": matcher.find(record.values)}
-    if rows:
-        connection.execute(decisions.insert(), list(rows.values()))
-    _store_bindings(connection, job_id, [r.values for r in ordered if r.values.get("where") == "task"])
-    _summarise(connection, job_id)
+            rows[record.digest] = row | {"step": matcher.find(record.values)}
+    ledger.add_decisions(job_id, rows.values())
+    _store_bindings(ledger, job_id, [r.values for r in ordered if r.values.get("where") == "task"])
+    _summarise(ledger, job_id)
 
 
 def _decision(record: Record, plans: Mapping[str, tuple[Plan, str]], with_plan: set[str]) -> dict[str, Any]:
@@ -142,12 +139,13 @@ def _cheapest(plan: Plan) -> str:
 class _StepMatcher:
     """Finds the step that a launch became: of as many tasks, begun nearest to it (srun knows no number)."""
 
-    def __init__(self, connection: Connection, job_id: int, taken: set[str | None]) -> None:
-        query = select(steps.c.step, steps.c.tasks, steps.c.started).where(
-            steps.c.job_id == job_id, steps.c.started.is_not(None)
+    def __init__(self, steps: Iterable[Mapping[str, Any]], taken: set[str | None]) -> None:
+        known = [row for row in steps if row["started"] is not None and row["step"] not in taken]
+        self._steps = sorted(
+            (row["started"], int(row["step"]), row["step"], row["tasks"])
+            for row in known
+            if row["step"].isdigit()
         )
-        rows = [row for row in connection.execute(query) if row.step.isdigit() and row.step not in taken]
-        self._steps = sorted((row.started, int(row.step), row.step, row.tasks) for row in rows)
         self._taken: set[str] = set()
 
     def find(self, told: Mapping[str, Any]) -> str | None:
@@ -176,7 +174,7 @@ def _word(told: Mapping[str, Any], name: str, limit: int) -> str:
     return " ".join(text.split())[:limit]
 
 
-def _store_bindings(connection: Connection, job_id: int, told: Sequence[Mapping[str, Any]]) -> None:
+def _store_bindings(ledger: Ledger, job_id: int, told: Sequence[Mapping[str, Any]]) -> None:
     """Where the ranks of each step really were: what the step daemon saw after binding."""
     places: dict[str, dict[int, tuple[str, str]]] = defaultdict(dict)
     for record in told:
@@ -193,27 +191,21 @@ def _store_bindings(connection: Connection, job_id: int, told: Sequence[Mapping[
         for rank, (node, cpus) in ranks.items():
             listed[rank] = [number[node], cpus]
         text = json.dumps({"nodes": nodes, "rank": listed}, separators=(",", ":"))
-        row = step_id(connection, job_id, step)
-        connection.execute(update(steps).where(steps.c.id == row).values(bindings=text))
+        ledger.set_step(ledger.step(job_id, step), bindings=text)
 
 
-def _summarise(connection: Connection, job_id: int) -> None:
+def _summarise(ledger: Ledger, job_id: int) -> None:
     """The last decision of a job, and whether a step was placed, into the job's own line."""
-    query = (
-        select(decisions.c.decision, decisions.c.reason, decisions.c.arm)
-        .where(decisions.c.job_id == job_id)
-        .order_by(decisions.c.decided, decisions.c.id)
-    )
-    rows = connection.execute(query).all()
+    rows = ledger.decisions_of(job_id)
     # mpirun starts its daemons by an srun that is left alone: what counts is mpirun's own decision.
-    rows = [row for row in rows if not row.reason.startswith("launcher: ")] or rows
+    rows = [row for row in rows if not row["reason"].startswith("launcher: ")] or rows
     if not rows:
         return
-    placed = [row for row in rows if row.decision == "place"]
+    placed = [row for row in rows if row["decision"] == "place"]
     # A job that was placed once is a placed job, whatever its last small step was.
     told = placed[-1] if placed else rows[-1]
-    job = jobs.c.id == job_id
-    values = {"decision": told.decision, "reason": told.reason, "placed": int(bool(placed))}
-    connection.execute(update(jobs).where(job).values(**values))
+    found = {"decision": told["decision"], "reason": told["reason"], "placed": int(bool(placed))}
     # The hook's own word is better, but a site may have written over it.
-    connection.execute(update(jobs).where(job, jobs.c.arm == "").values(arm=told.arm))
+    if not ledger.jobs[job_id]["arm"]:
+        found["arm"] = told["arm"]
+    ledger.set_job(job_id, **found)

@@ -8,21 +8,23 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import delete, select
 
 from slurm_topo.config import Settings
 from slurm_topo.errors import SlurmError, SlurmTopoError
 from slurm_topo.history.database import database_errors, transaction
-from slurm_topo.history.schema import files, graphs, jobs, sync_state
+from slurm_topo.history.schema import files, graphs, jobs
 from slurm_topo.history.store import History, open_history
 from slurm_topo.history.sync import accounting, advice, judge, measure
 from slurm_topo.history.sync.cluster import update_cluster
 from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
-from slurm_topo.history.sync.jobfiles import Context, Outcome, process_job
+from slurm_topo.history.sync.jobfiles import Context, Outcome, process_jobs
 from slurm_topo.history.sync.lock import only_one
 from slurm_topo.history.sync.prune import prune
 from slurm_topo.history.sync.spool import open_spool, spool_users
+from slurm_topo.history.sync.state import set_state, take_choices
+from slurm_topo.history.sync.traces import choose_graphs
 from slurm_topo.machine import Cluster
 from slurm_topo.slurm.command import Runner, run_command
 from slurm_topo.slurm.recorded import read_accounting_file
@@ -115,6 +117,7 @@ def sync_once(
         _take_spool(settings, context, run, result)
         hook("spool-done")
         with transaction(history.engine) as connection:
+            choose_graphs(connection, take_choices(connection))
             result.switched = judge.switch_back(connection, now)
             connection.execute(
                 delete(files).where(files.c.status == "read", files.c.seen < now - _REMEMBER_FILES_S)
@@ -231,8 +234,7 @@ def _take_spool(settings: Settings, context: Context, run: Runner, result: SyncR
             with open_spool(settings.spool, uid) as spool:
                 found = list_jobs(spool)
                 _ask_for_unknown(context, uid, [f.job for f in found], run, result)
-                for job in found:
-                    process_job(context, spool, uid, job, result.outcome)
+                process_jobs(context, spool, uid, found, result.outcome)
                 left = {f.job for f in list_jobs(spool)}
                 result.open_jobs += _open_among(context.history, left)
         except SpoolDeniedError:
@@ -323,9 +325,3 @@ def _prune(settings: Settings, history: History, now: int, result: SyncResult) -
             result.pruned += prune(spool, wanted.get(uid, set()), now)
     with transaction(history.engine) as connection:
         set_state(connection, _PRUNED, str(now))
-
-
-def set_state(connection: Connection, name: str, value: str) -> None:
-    """Remember a value between passes."""
-    connection.execute(delete(sync_state).where(sync_state.c.name == name))
-    connection.execute(sync_state.insert().values(name=name, value=value))

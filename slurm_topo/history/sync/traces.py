@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Connection, case, func, select, update
+from sqlalchemy import Connection, case, distinct, func, select, update
 
 from slurm_topo.errors import GraphError
 from slurm_topo.history.schema import graphs, jobs, programs, steps
-from slurm_topo.history.sync.accounting import step_id
 from slurm_topo.history.sync.inbox import ReadFile
-from slurm_topo.history.sync.programs import better_name
+from slurm_topo.history.sync.ledger import Ledger
+from slurm_topo.history.sync.programs import better_name, in_parts
 from slurm_topo.model import CommGraph
 from slurm_topo.trace import (
     Trace,
@@ -46,8 +46,6 @@ class StepTrace:
     ----------
     complete : bool
         The counters of every rank are in it.
-    content : bytes
-        The graph's ``.npz``.
     bindings : str
         Where the ranks really were, in the form of the column ``steps.bindings``.
     files : tuple of ReadFile
@@ -58,7 +56,6 @@ class StepTrace:
     graph: CommGraph
     digest: str
     complete: bool
-    content: bytes
     bindings: str
     files: tuple[ReadFile, ...]
 
@@ -108,7 +105,6 @@ def _step_trace(step: str, found: Sequence[Trace], files: tuple[ReadFile, ...], 
         graph=graph,
         digest=graph_digest(graph),
         complete=whole and not graph.meta.get("missing_ranks"),
-        content=format_graph(graph),
         bindings=_bindings(graph, found),
         files=files,
     )
@@ -150,74 +146,98 @@ def _bindings(graph: CommGraph, found: Sequence[Trace]) -> str:
     return json.dumps({"nodes": short, "rank": listed}, separators=(",", ":"))
 
 
-def store_trace(connection: Connection, job_id: int, trace: StepTrace, now: int) -> int:
-    """Write a step's graph; returns the number of the step."""
-    _store_graph(connection, trace.digest, trace.graph, trace.content, now)
-    row = step_id(connection, job_id, trace.step)
-    values: dict[str, Any] = {"graph": trace.digest, "graph_complete": int(trace.complete)}
-    bound = connection.execute(select(steps.c.bindings).where(steps.c.id == row)).scalar()
-    if not bound:
+def store_trace(ledger: Ledger, job_id: int, trace: StepTrace) -> None:
+    """Say which graph a step has; :func:`store_graphs` writes it."""
+    row = ledger.step(job_id, trace.step)
+    ledger.set_step(row, graph=trace.digest, graph_complete=int(trace.complete))
+    if not row["bindings"]:
         # The step daemon's own records, where there are any, are as good and were there before.
-        values["bindings"] = trace.bindings
-    connection.execute(update(steps).where(steps.c.id == row).values(**values))
-    return row
+        ledger.set_step(row, bindings=trace.bindings)
 
 
-def _store_graph(connection: Connection, digest: str, graph: CommGraph, content: bytes, now: int) -> None:
-    known = connection.execute(select(graphs.c.digest).where(graphs.c.digest == digest)).scalar()
-    if known is None:
-        connection.execute(
-            graphs.insert().values(
-                digest=digest,
-                ranks=graph.ranks,
-                edges=int(graph.source.size),
-                nbytes=float(graph.nbytes.sum()),
-                messages=float(graph.messages.sum()),
-                content=content,
-                meta=json.dumps(dict(graph.meta), sort_keys=True),
-                first_seen=now,
-            )
-        )
+def store_graphs(connection: Connection, found: Mapping[str, CommGraph], now: int) -> None:
+    """Write graphs by digest; those that are there already stay as they are."""
+    known: set[str] = set()
+    for part in in_parts(found):
+        known.update(connection.execute(select(graphs.c.digest).where(graphs.c.digest.in_(part))).scalars())
+    rows = [
+        {
+            "digest": digest,
+            "ranks": graph.ranks,
+            "edges": int(graph.source.size),
+            "nbytes": float(graph.nbytes.sum()),
+            "messages": float(graph.messages.sum()),
+            "content": format_graph(graph),
+            "meta": json.dumps(dict(graph.meta), sort_keys=True),
+            "first_seen": now,
+        }
+        for digest, graph in found.items()
+        if digest not in known
+    ]
+    if rows:
+        connection.execute(graphs.insert(), rows)
 
 
-def choose_graph(connection: Connection, job_id: int) -> None:
-    """Let the program of a job be placed with its newest complete graph.
+def choose_graphs(connection: Connection, numbers: Iterable[int]) -> None:
+    """Let programs be placed with their newest complete graph.
 
     Steps of as many ranks as the job come first, for those are placed. Where they differ (two programs in one
     script) it is their mean: cost is linear in the traffic, so what is better for the mean is better for all.
     """
-    program = connection.execute(select(jobs.c.program_id).where(jobs.c.id == job_id)).scalar()
-    if program is None:
-        return
-    query = (
-        select(graphs.c.digest, graphs.c.ranks, graphs.c.meta, steps.c.job_id)
-        .join(steps, steps.c.graph == graphs.c.digest)
-        .join(jobs, jobs.c.id == steps.c.job_id)
-        .where(jobs.c.program_id == program, steps.c.graph_complete == 1, graphs.c.nbytes > 0)
-        .order_by(
-            jobs.c.state.in_(_WHOLE).desc(),
-            case((graphs.c.ranks == jobs.c.tasks, 1), else_=0).desc(),
-            jobs.c.submitted.desc(),
-            graphs.c.nbytes.desc(),
-        )
+    for part in in_parts(sorted(set(numbers))):
+        about = {row.id: row for row in connection.execute(select(programs).where(programs.c.id.in_(part)))}
+        newest = _newest_graphs(connection, part)
+        means = _mean_graphs(connection, newest)
+        for row in newest:
+            program = about[row.program_id]
+            # Of a program under mpirun accounting knows the number of daemons only.
+            changes: dict[str, Any] = {
+                "graph": means.get(row.job_id) or row.digest,
+                "ranks": row.ranks,
+                "name": better_name(program.name, _program(row.meta)),
+            }
+            changes = {name: value for name, value in changes.items() if getattr(program, name) != value}
+            if changes:
+                connection.execute(update(programs).where(programs.c.id == program.id).values(**changes))
+
+
+def _newest_graphs(connection: Connection, numbers: Sequence[int]) -> Sequence[Any]:
+    """The step of each program whose graph is to be taken: program_id, job_id, digest, ranks, meta."""
+    order = (
+        jobs.c.state.in_(_WHOLE).desc(),
+        case((graphs.c.ranks == jobs.c.tasks, 1), else_=0).desc(),
+        jobs.c.submitted.desc(),
+        graphs.c.nbytes.desc(),
+        steps.c.id.desc(),
     )
-    newest = connection.execute(query).first()
-    if newest is None:
-        return
-    row = connection.execute(select(programs).where(programs.c.id == program)).one()
-    # Of a program under mpirun accounting knows the number of daemons only.
-    changes: dict[str, Any] = {
-        "graph": _mean_graph(connection, newest.job_id, newest.ranks) or newest.digest,
-        "ranks": newest.ranks,
-        "name": better_name(row.name, _program(newest.meta)),
-    }
-    changes = {name: value for name, value in changes.items() if getattr(row, name) != value}
-    if changes:
-        connection.execute(update(programs).where(programs.c.id == program).values(**changes))
+    place = func.row_number().over(partition_by=jobs.c.program_id, order_by=order)
+    ranked = (
+        select(jobs.c.program_id, steps.c.job_id, graphs.c.digest, graphs.c.ranks, place.label("place"))
+        .join(steps, steps.c.job_id == jobs.c.id)
+        .join(graphs, graphs.c.digest == steps.c.graph)
+        .where(jobs.c.program_id.in_(numbers), steps.c.graph_complete == 1, graphs.c.nbytes > 0)
+        .subquery()
+    )
+    first = select(ranked, graphs.c.meta).join(graphs, graphs.c.digest == ranked.c.digest)
+    return connection.execute(first.where(ranked.c.place == 1).order_by(ranked.c.program_id)).all()
 
 
-def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str | None:
-    """Store the mean of a job's graphs of so many ranks; its digest, None where they are all the same."""
+def _mean_graphs(connection: Connection, newest: Sequence[Any]) -> dict[int, str]:
+    """Store the means of the graphs of jobs whose steps of so many ranks differ; their digests by job."""
+    ranks = {row.job_id: row.ranks for row in newest}
+    query = (
+        select(steps.c.job_id, graphs.c.ranks)
+        .join(graphs, graphs.c.digest == steps.c.graph)
+        .where(steps.c.job_id.in_(list(ranks)), steps.c.graph_complete == 1, graphs.c.nbytes > 0)
+        .group_by(steps.c.job_id, graphs.c.ranks)
+        .having(func.count(distinct(graphs.c.digest)) > 1)
+    )
+    differ = [row.job_id for row in connection.execute(query) if ranks[row.job_id] == row.ranks]
+    return {job: _mean_graph(connection, job, ranks[job]) for job in sorted(differ)}
+
+
+def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str:
+    """Store the mean of a job's graphs of so many ranks; its digest."""
     query = (
         select(graphs.c.digest, graphs.c.content, graphs.c.first_seen, func.count().label("times"))
         .join(steps, steps.c.graph == graphs.c.digest)
@@ -228,8 +248,6 @@ def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str | None:
         .limit(_MOST_GRAPHS)
     )
     found = connection.execute(query).all()
-    if len(found) < 2:
-        return None
     times = sum(row.times for row in found)
     parts = [(parse_graph(row.content, row.digest), row.times / times) for row in found]
     mean = build_graph(
@@ -241,9 +259,8 @@ def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str | None:
         np.concatenate([part.modelled * share for part, share in parts]),
         parts[0][0].meta,
     )
-    content = format_graph(mean)
     digest = graph_digest(mean)
-    _store_graph(connection, digest, mean, content, max(row.first_seen for row in found))
+    store_graphs(connection, {digest: mean}, max(row.first_seen for row in found))
     return digest
 
 

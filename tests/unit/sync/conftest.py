@@ -132,10 +132,12 @@ class Site:
         options = dict(word.split("=", 1) for word in argv if word.startswith("--") and "=" in word)
         ids = argv[argv.index("--jobs") + 1].split(",") if "--jobs" in argv else None
         start = np.datetime64(argv[argv.index("--starttime") + 1]).astype(int)
+        until = argv[argv.index("--endtime") + 1] if "--endtime" in argv else "9999-01-01"
         lines = []
         for job, rows in self.jobs.items():
             end = rows[0]["End"]
             inside = end == "Unknown" or np.datetime64(end).astype(int) >= start
+            inside = inside and np.datetime64(rows[0]["Submit"]) <= np.datetime64(until)
             if (ids is None and inside) or (ids is not None and str(job) in ids):
                 lines += [
                     options["--delimiter"].join(row.get(f, "") for f in options["--format"].split(","))
