@@ -11,14 +11,15 @@ from typing import Any
 
 from slurm_topo import __version__
 from slurm_topo.report.attribution import Attribution
+from slurm_topo.report.fates import FATES, LEFT_ALONE
 from slurm_topo.report.numbers import FORMAT, VERSION, ProgramFigures, Report
 from slurm_topo.report.values import Value, missing
 
 _NONE = missing("")
 _NOTHING = ProgramFigures(
-    0, "", "", "", 0, 0, (), (), _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, (), ""
+    0, "", "", "", 0, 0, (), (), (), _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE, (), ""
 )
-_COUNTED = ("stood_down", "filters", "level_costs")
+_COUNTED = ("stood_down", "left_alone", "unknown_left_alone", "fates", "filters", "level_costs")
 
 
 def plain(thing: Any) -> Any:
@@ -64,7 +65,11 @@ def _row(program: ProgramFigures, levels: list[tuple[int, str]]) -> dict[str, An
     row: dict[str, Any] = {
         name: getattr(program, name) for name in ("program", "name", "user", "account", "ranks", "runs")
     }
-    row["placed"] = sum(arm.placed for arm in program.arms)
+    fates = dict(program.fates)
+    # "left_alone" names the reasons below.
+    row.update(
+        {"runs_left_alone" if f == LEFT_ALONE else f.replace(" ", "_"): fates.get(f, 0) for f in FATES}
+    )
     for name in ("time_before", "time_after", "saving", "node_hours", "saved", "cost_before", "cost_after"):
         row.update(_cells(name, getattr(program, name)))
     of = {(level.depth, level.level): level for level in program.levels}

@@ -11,10 +11,11 @@ from slurm_topo import __version__
 from slurm_topo.report import case_charts, charts
 from slurm_topo.report.attribution import Attribution
 from slurm_topo.report.cases import Case, Side
+from slurm_topo.report.fates import LEFT_ALONE
 from slurm_topo.report.numbers import GroupFigures, ProgramFigures, Report
 from slurm_topo.report.page import card, page, table, tile
 from slurm_topo.report.runs import Runs
-from slurm_topo.report.table import EMPTY, NOTHING
+from slurm_topo.report.table import EMPTY, NOTHING, counted_fates_text, unknown_text
 from slurm_topo.report.text import costs_of_levels, counted, day, digits, figure, interval, percent, seconds
 from slurm_topo.report.values import MODELLED, Value
 
@@ -52,8 +53,12 @@ def _body(
     yield f'<header><h1>What placing was worth</h1><p class="soft">{window}{filters}</p></header>'
     if not report.runs:
         yield f"<p>{escape(NOTHING if report.filters else EMPTY).replace('`', '')}</p>"
+        yield f'<p class="soft" id="fates">0 runs, and {unknown_text(report)}.</p>' if report.unknown else ""
         return
     yield _tiles(report)
+    sums = f"{counted(report.runs, 'run')}: {counted_fates_text(report.fates)}"
+    others = f", and {unknown_text(report)}" if report.unknown else ""
+    yield f'<p class="soft" id="fates">{escape(sums + others)}.</p>'
     yield from _programs(report)
     yield from _overview(report)
     yield from _notices(report)
@@ -85,7 +90,7 @@ def shown(value: Value, unit: bool = True, like: Value | None = None) -> str:
 
 
 def _tiles(report: Report) -> str:
-    left = sum(count for _, count in report.stood_down)
+    left = dict(report.fates).get(LEFT_ALONE, 0)
     words = "node-hours saved by placing"
     if report.saved.value is not None and report.node_hours.value:
         words += f", {percent(report.saved.value / report.node_hours.value)} of all"
@@ -162,7 +167,13 @@ def _overview(report: Report) -> Iterator[str]:
         yield card(charts.saving_series(points), title=f"Node-hours saved by {unit}") if saved else ""
         yield "</div>"
     if report.stood_down:
-        yield card(charts.reason_bars(report.stood_down), title="Left alone, and why")
+        yield "<div class=col>"
+        if report.left_alone:
+            yield card(charts.reason_bars(report.left_alone), title="Left alone, and why")
+        if report.unknown_left_alone:
+            bars = charts.reason_bars(report.unknown_left_alone)
+            yield card(bars, title="Jobs of no known program, left alone")
+        yield "</div>"
     yield "</div>"
 
 

@@ -64,6 +64,8 @@ class ProgramFigures:
         MPI ranks (0: not known).
     runs : int
         Runs in the window.
+    fates : tuple of (str, int)
+        What became of them; the counts add up to ``runs``.
     arms : tuple of ArmFigures
         In the order off, observe, advise, enforce.
     levels : tuple of LevelFigures
@@ -90,6 +92,7 @@ class ProgramFigures:
     account: str
     ranks: int
     runs: int
+    fates: tuple[tuple[str, int], ...]
     arms: tuple[ArmFigures, ...]
     levels: tuple[LevelFigures, ...]
     cost_before: Value
@@ -159,6 +162,8 @@ class Report:
         What was asked for.
     runs, completed, placed, traced, users, all_programs : int
         Counts.
+    fates : tuple of (str, int)
+        What became of the runs (:mod:`slurm_topo.report.fates`); the counts add up to ``runs``.
     unknown : int
         Jobs in the window that belong to no program (the submit hook did not see them, or left them alone).
     node_hours, saved, overhead : Value
@@ -172,7 +177,11 @@ class Report:
     level_costs : tuple of (str, str)
         Where the cost of each level comes from: ``assumed``, ``measured`` or ``given``.
     stood_down : tuple of (str, int)
-        Every reason why runs were left alone, most frequent first.
+        Every reason why runs, and jobs of no known program, were left alone, most frequent first.
+    left_alone : tuple of (str, int)
+        The reasons of the runs only; the counts add up to those of the fate ``left alone``.
+    unknown_left_alone : tuple of (str, int)
+        The reasons of the jobs of no known program; of the others of ``unknown`` nothing is known.
     groups : tuple of (str, tuple of GroupFigures)
         Savings by user, account, partition and week.
     series : (str, tuple of GroupFigures)
@@ -188,6 +197,7 @@ class Report:
     traced: int
     users: int
     all_programs: int
+    fates: tuple[tuple[str, int], ...]
     unknown: int
     node_hours: Value
     saved: Value
@@ -197,5 +207,7 @@ class Report:
     levels: tuple[LevelFigures, ...]
     level_costs: tuple[tuple[str, str], ...]
     stood_down: tuple[tuple[str, int], ...]
+    left_alone: tuple[tuple[str, int], ...]
+    unknown_left_alone: tuple[tuple[str, int], ...]
     groups: tuple[tuple[str, tuple[GroupFigures, ...]], ...]
     series: tuple[str, tuple[GroupFigures, ...]]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from slurm_topo.config import ARMS
 from slurm_topo.model import Floats
+from slurm_topo.report.fates import Counts, counted_fates, fates_of, left_alone
 from slurm_topo.report.notice import notices
 from slurm_topo.report.numbers import (
     ArmFigures,
@@ -59,6 +60,7 @@ def summarise(records: Records, most: int | None = None) -> Report:
         traced=int(runs.traced.sum()),
         users=len(np.unique(runs.user.codes)),
         all_programs=len(numbers),
+        fates=counted_fates(facts.fates),
         unknown=sum(records.unknown.values()),
         node_hours=_total(runs.node_hours),
         saved=_saved(facts, np.arange(len(runs))),
@@ -68,6 +70,8 @@ def summarise(records: Records, most: int | None = None) -> Report:
         levels=levels,
         level_costs=tuple((level.level, records.level_costs.get(level.level, "assumed")) for level in levels),
         stood_down=_reasons(runs, facts, np.arange(len(runs)), records.unknown),
+        left_alone=_reasons(runs, facts, np.arange(len(runs))),
+        unknown_left_alone=_ordered({reason: n for reason, n in records.unknown.items() if reason}),
         groups=tuple((kind, _groups(labels, runs, facts)) for kind, labels in _kinds(runs)),
         series=_series(runs, facts),
     )
@@ -91,6 +95,7 @@ class _Facts:
     hours: Floats
     placed_hours: Floats
     stood_down: NDArray[np.bool_]
+    fates: NDArray[np.int64]
 
 
 def arm_index(labels: Labels) -> NDArray[np.int64]:
@@ -130,7 +135,8 @@ def _facts(runs: Runs, which: NDArray[np.integer], k: int) -> _Facts:
         which=which,
         hours=runs.node_hours,
         placed_hours=np.where(placed, np.nan_to_num(runs.node_hours), 0.0),
-        stood_down=runs.decision.isin(("stand-down",)),
+        stood_down=left_alone(runs),
+        fates=fates_of(runs),
     )
 
 
@@ -179,6 +185,7 @@ def _program(
         account=program.account,
         ranks=program.ranks or (int(np.nanmax(ranks)) if np.isfinite(ranks).any() else 0),
         runs=len(rows),
+        fates=counted_fates(facts.fates[rows]),
         arms=_arms(k, facts),
         levels=_levels(records.traffic, traffic.get(program.number, [])),
         cost_before=_mean(runs.baseline[rows], "s"),
@@ -275,13 +282,15 @@ def _saved(facts: _Facts, rows: Indices) -> Value:
     return known(total, "node-h", MEASURED, int((facts.placed_hours[rows] > 0).sum()), interval)
 
 
-def _reasons(
-    runs: Runs, facts: _Facts, rows: Indices, unknown: Mapping[str, int] | None = None
-) -> tuple[tuple[str, int], ...]:
+def _reasons(runs: Runs, facts: _Facts, rows: Indices, unknown: Mapping[str, int] | None = None) -> Counts:
     """Why runs were left alone, with counts, most frequent first; jobs of no program are added."""
     reasons = runs.reason.codes[rows[facts.stood_down[rows]]]
     counts = Counter({runs.reason.names[c] or "not said": int(n) for c, n in _counted(reasons)})
     counts.update({reason: n for reason, n in (unknown or {}).items() if reason})
+    return _ordered(counts)
+
+
+def _ordered(counts: Mapping[str, int]) -> Counts:
     return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from slurm_topo.report.numbers import GroupFigures, LevelFigures, ProgramFigures, Report
@@ -60,18 +61,33 @@ def render(report: Report, top: int = 20, details: int = 4) -> str:
 def _head(report: Report) -> Iterator[str]:
     window = f"{day(report.since)} .. {day(report.until)} UTC"
     yield clip("  ".join(["slurm-topo report", window, *(f"{k}={v}" for k, v in report.filters)]), WIDTH)
-    left = sum(count for _, count in report.stood_down)
     yield (
         f"{counted(report.runs, 'run')} of {counted(report.all_programs, 'program')} by "
-        f"{counted(report.users, 'user')}: {report.placed:,} placed, {left:,} left alone, "
-        f"{report.traced:,} traced"
+        f"{counted(report.users, 'user')}:"
+    )
+    yield from textwrap.wrap(
+        counted_fates_text(report.fates), WIDTH, initial_indent="  ", subsequent_indent="  "
     )
     if report.unknown:
-        yield f"{counted(report.unknown, 'job')} of no known program (not seen, or left alone, at submission)"
+        yield f"and {unknown_text(report)}"
     line = f"{figure(report.node_hours)} used, {figure(report.saved)} saved by placing"
     if interval(report.saved):
         line += f" (95 %: {interval(report.saved)})"
     yield f"{line}; launching took {figure(report.overhead)}"
+
+
+def counted_fates_text(fates: Sequence[tuple[str, int]]) -> str:
+    """What became of the runs; the numbers add up to all of them."""
+    return " + ".join(f"{count:,} {name}" for name, count in fates)
+
+
+def unknown_text(report: Report) -> str:
+    """Jobs that are no runs, since nobody knows of which program."""
+    left = sum(count for _, count in report.unknown_left_alone)
+    return (
+        f"{counted(report.unknown, 'job')} of no known program: {left:,} left alone at submission + "
+        f"{report.unknown - left:,} not seen"
+    )
 
 
 _PROGRAM_WIDTHS = (5, 14, 8, -5, -6, -6, -9, -9, -7, 14, -7)
@@ -186,9 +202,13 @@ def _left_alone(report: Report) -> Iterator[str]:
         return
     yield ""
     yield "LEFT ALONE, AND WHY"
-    total = sum(count for _, count in report.stood_down)
-    rows = [(f"{count:,}", percent(count / total), reason) for reason, count in report.stood_down]
-    yield from columns(("RUNS", "SHARE", "REASON"), rows, (-9, -8, 78))
+    total = sum(count for _, count in report.left_alone) or 1
+    runs, others = dict(report.left_alone), dict(report.unknown_left_alone)
+    rows = [
+        (f"{runs.get(r, 0):,}", percent(runs.get(r, 0) / total), f"{others.get(r, 0):,}", r)
+        for r, _ in report.stood_down
+    ]
+    yield from columns(("RUNS", "SHARE", "OTHER JOBS", "REASON"), rows, (-9, -8, -10, 68))
 
 
 def _switched_back(programs: Sequence[ProgramFigures]) -> Iterator[str]:
