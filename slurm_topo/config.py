@@ -114,7 +114,7 @@ def load_settings(
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as stream:
-            return tomllib.load(stream)
+            return tomllib.loads(stream.read().decode("utf-8-sig"))
     except OSError as error:
         raise ConfigError(
             f"{path}: cannot be read ({error.strerror}); give another file with --config"

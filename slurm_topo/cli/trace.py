@@ -31,8 +31,8 @@ class ShowOptions:
 
     files: tuple[str, ...]
     format: str
-    plot: str | None
-    export: str | None
+    plots: tuple[str, ...]
+    exports: tuple[str, ...]
     pairs: int
 
 
@@ -92,11 +92,19 @@ def _tell(ranks: int, reason: str, output: str) -> None:
 @trace.command("show")
 @click.argument("files", nargs=-1, required=True, metavar="FILE...")
 @click.option("--format", "format_", type=click.Choice(["table", "json"]), default="table", show_default=True)
-@click.option("--plot", metavar="PICTURE", help="Draw the matrix to a .png, .svg or .pdf file.")
+@click.option(
+    "--plot",
+    "plots",
+    multiple=True,
+    metavar="PICTURE",
+    help="Draw the matrix to a .png, .svg or .pdf file; may be given again.",
+)
 @click.option(
     "--export",
+    "exports",
+    multiple=True,
     metavar="GRAPH",
-    help="Write the bytes to .npz (SciPy sparse matrix) or .mtx (Matrix Market).",
+    help="Write the bytes to .npz (SciPy sparse matrix) or .mtx (Matrix Market); may be given again.",
 )
 @click.option(
     "--pairs",
@@ -105,9 +113,11 @@ def _tell(ranks: int, reason: str, output: str) -> None:
     show_default=True,
     help="Heaviest pairs in the table.",
 )
-def show(files: tuple[str, ...], format_: str, plot: str | None, export: str | None, pairs: int) -> None:
+def show(
+    files: tuple[str, ...], format_: str, plots: tuple[str, ...], exports: tuple[str, ...], pairs: int
+) -> None:
     """Show FILE: a trace (or those of all nodes of a step), or any graph that 'place' takes."""
-    run_show(ShowOptions(files, format_, plot, export, pairs))
+    run_show(ShowOptions(files, format_, plots, exports, pairs))
 
 
 @trace.command("import")
@@ -116,17 +126,36 @@ def show(files: tuple[str, ...], format_: str, plot: str | None, export: str | N
 def import_(file: str, output: str) -> None:
     """Read the trace of another tool and write its graph.
 
-    FILE: a .prof file of Open MPI's monitoring (the other ranks' are found beside it) or their folder; a
-    time-independent trace of SimGrid; Matrix Market, SciPy .npz, or a trace of our own.
+    FILE: a .prof file of Open MPI's monitoring (the other ranks' are found beside it) or their folder; an IPM
+    report written with IPM_LOG=full; an OTF2 archive (traces.otf2 or its folder); a time-independent trace of
+    SimGrid; Matrix Market, SciPy .npz, or a trace of our own.
     """
     from slurm_topo.trace.foreign import read_foreign
 
     target = Path(output)
-    if _kind(target) == "trace":
-        raise InputError(f"{target}: graphs are written as .npz or .mtx; choose one of these suffixes")
+    _graph_suffix(target)
     graph = read_foreign(file)
     _export(graph, target)
     click.echo(f"{target}: {graph.ranks} ranks, {graph.source.size} pairs", err=True)
+    for line in _reservations(graph):
+        click.echo(f"slurm-topo: {file}: {line}", err=True)
+
+
+def _reservations(graph: CommGraph) -> Iterator[str]:
+    """What a foreign trace could not tell."""
+    from slurm_topo.units import format_size
+
+    calls = sum((graph.meta.get("collective_calls") or {}).values())
+    if calls and not graph.modelled.any():
+        size = format_size(graph.meta["collective_bytes"])
+        yield f"{calls} calls of collectives ({size}) are not in the graph: who sent to whom is not told"
+    if not graph.meta.get("partners_of_world", True):
+        yield (
+            "IPM 2 notes the partner's rank in the communicator of the call, and not which one that is: what "
+            "went through others than MPI_COMM_WORLD is between the wrong ranks; trace such a program"
+        )
+    if graph.meta.get("foreign_messages"):
+        yield f"{graph.meta['foreign_messages']} messages went to no rank of this world and were left out"
 
 
 @trace.command("scale")
@@ -142,8 +171,7 @@ def scale(file: str, ranks: int, output: str) -> None:
     from slurm_topo.trace.structure import scale as scale_structure
 
     target = Path(output)
-    if _kind(target) == "trace":
-        raise InputError(f"{target}: graphs are written as .npz or .mtx; choose one of these suffixes")
+    _graph_suffix(target)
     structure = recognise(_load([file]))
     if structure is None:
         raise GraphError(f"{file}: has no regular structure; trace the program at {ranks} ranks")
@@ -154,13 +182,15 @@ def scale(file: str, ranks: int, output: str) -> None:
 
 def run_show(options: ShowOptions) -> None:
     """Read, draw, export, print."""
+    for export in options.exports:
+        _graph_suffix(Path(export), "exported")
     graph = _load(options.files)
-    if options.plot:
+    for plot in options.plots:
         from slurm_topo.trace.plot import plot_graph
 
-        plot_graph(graph, options.plot)
-    if options.export:
-        _export_matrix(graph, Path(options.export))
+        plot_graph(graph, plot)
+    for export in options.exports:
+        _export_matrix(graph, Path(export))
     if options.format == "json":
         click.echo(json.dumps(_as_json(graph), indent=1))
     else:
@@ -181,6 +211,12 @@ def _kind(path: Path) -> str:
     return {".npz": "npz", ".mtx": "mtx"}.get(path.suffix.lower(), "trace")
 
 
+def _graph_suffix(path: Path, done: str = "written") -> None:
+    """Said before anything is read or written."""
+    if _kind(path) == "trace":
+        raise InputError(f"{path}: graphs are {done} as .npz or .mtx; choose one of these suffixes")
+
+
 def _export(graph: CommGraph, path: Path) -> None:
     """The graph with all it holds, or as Matrix Market."""
     from slurm_topo.trace import export_mtx, write_graph
@@ -191,8 +227,6 @@ def _export(graph: CommGraph, path: Path) -> None:
 def _export_matrix(graph: CommGraph, path: Path) -> None:
     from slurm_topo.trace import export_mtx, export_scipy
 
-    if _kind(path) == "trace":
-        raise InputError(f"{path}: graphs are exported as .npz or .mtx; choose one of these suffixes")
     (export_mtx if _kind(path) == "mtx" else export_scipy)(graph, path)
 
 

@@ -65,7 +65,7 @@ def parse_cluster(data: bytes, source: str, folder: Path, toml: bool = False) ->
         As :func:`read_cluster`.
     """
     try:
-        raw = tomllib.loads(data.decode()) if toml else json.loads(data)
+        raw = tomllib.loads(data.decode("utf-8-sig")) if toml else json.loads(data)
     except (ValueError, RecursionError) as error:
         kind = "TOML" if toml else "JSON"
         raise MachineError(f"{source}: is not valid {kind} ({error}); write it again") from error

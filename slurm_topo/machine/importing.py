@@ -38,11 +38,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
         The file is missing, unreadable or larger than 64 MiB.
     """
     if str(path) == "-":
-        return sys.stdin.buffer.read(LARGEST_BYTES).decode("utf-8", "replace")
+        return sys.stdin.buffer.read(LARGEST_BYTES).decode("utf-8-sig", "replace")
     data = read_bounded(path, LARGEST_BYTES, "output of a tool", "name another file")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return data.decode("utf-16", "replace")
-    return data.decode("utf-8", "replace")
+    return data.decode("utf-8-sig", "replace")
 
 
 def kind_of_text(text: str) -> str:

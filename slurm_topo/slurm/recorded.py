@@ -32,7 +32,7 @@ def read_accounting_file(path: str | os.PathLike[str]) -> Iterator[AccountingRow
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = file.read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise InputError(f"{file}: cannot be read ({error.strerror}); give a file of accounting") from error
     try:

@@ -1,7 +1,8 @@
-"""Graphs from traces of others: Open MPI's monitoring, SimGrid's time-independent traces, matrices."""
+"""Graphs from traces of others: Open MPI's monitoring, IPM, OTF2, SimGrid's actions, matrices."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -11,9 +12,11 @@ import numpy as np
 
 from slurm_topo.errors import GraphError
 from slurm_topo.model import CommGraph
-from slurm_topo.trace.graph_io import build_graph, read_graph
+from slurm_topo.trace.graph_io import MOST_RANKS, build_graph, is_graph, read_graph
+from slurm_topo.trace.ipm import IncompleteError, is_ipm, read_report
 from slurm_topo.trace.simgrid import Sends, read_actions
 
+HEAD = 16384
 _PROF = re.compile(r"^[EI]\t(\d+)\t(\d+)\t(\d+) bytes\t(\d+) msgs sent")
 _PROF_NAME = re.compile(r"^(.*\.)(\d+)\.prof$")
 _ACTION = re.compile(r"^\s*\d+\s+[a-zA-Z_]+(\s|$)")
@@ -26,8 +29,9 @@ def read_foreign(path: str | os.PathLike[str]) -> CommGraph:
     ----------
     path
         One of the ``.prof`` files of Open MPI's monitoring (its sisters are found beside it) or their folder;
-        a SimGrid time-independent trace (the list of its files, or one file with all actions); Matrix
-        Market, SciPy ``.npz``, or a trace of our own.
+        a report of IPM in full mode; the anchor file of an OTF2 archive (``traces.otf2``) or its folder; a
+        SimGrid time-independent trace (the list of its files, or one file with all actions); Matrix Market,
+        SciPy ``.npz``, or a trace of our own.
 
     Raises
     ------
@@ -36,31 +40,43 @@ def read_foreign(path: str | os.PathLike[str]) -> CommGraph:
     """
     file = Path(path)
     if file.is_dir():
-        profiles = sorted(file.glob("*.prof"))
-        if not profiles:
-            raise GraphError(f"{file}: holds no .prof file; give the files of one run")
+        anchors, profiles = sorted(file.glob("*.otf2")), sorted(file.glob("*.prof"))
+        if len(anchors) == 1 and not profiles:
+            return _otf2(anchors[0])
+        if not profiles or anchors:
+            raise GraphError(
+                f"{file}: holds no .prof file and no OTF2 archive, or both; give the files of one run"
+            )
         return _monitoring(profiles)
     if file.suffix == ".prof":
         return _monitoring(_sisters(file))
+    if file.suffix == ".otf2":
+        return _otf2(file)
     head = _head(file)
-    if head.startswith((b"PK", b"%%MatrixMarket", b"STTRACE")):
+    if is_graph(head):
         return read_graph(file)
-    if head.startswith(b"@ mpiP"):
-        raise GraphError(f"{file}: is a report of mpiP, which holds no partners; trace the program instead")
+    if is_ipm(head):
+        return _ipm(file)
+    if head.lstrip().startswith(b"@ mpiP"):
+        raise GraphError(
+            f"{file}: is a report of mpiP, which tells how much each call site sent and not to whom; "
+            "trace the program with slurm-topo trace run"
+        )
     return _simgrid(file)
 
 
 def _head(file: Path) -> bytes:
     try:
         with file.open("rb") as stream:
-            return stream.read(64)
+            return stream.read(HEAD).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise GraphError(f"{file}: cannot be read ({error.strerror}); give a trace file") from error
 
 
-def _lines(file: Path) -> Iterator[str]:
+def _lines(file: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
     try:
-        with file.open(encoding="utf-8") as stream:
+        # utf-8-sig: editors of other systems put a byte order mark in front.
+        with file.open(encoding=encoding) as stream:
             yield from stream
     except OSError as error:
         raise GraphError(f"{file}: cannot be read ({error.strerror}); give a trace file") from error
@@ -91,6 +107,8 @@ def _monitoring(files: Iterable[Path]) -> CommGraph:
             source, target, nbytes, messages = (int(g) for g in match.groups())
             size = max(size, source + 1, target + 1)
             rows.append((source, target, nbytes, messages, nbytes if line[0] == "I" else 0.0))
+            if size > MOST_RANKS or nbytes >= 1 << 63:
+                raise GraphError(f"{file}: is damaged ({line.strip()[:80]!r}); write it again")
     if not rows:
         raise GraphError("no message in the .prof files; run with --mca pml_monitoring_enable_output 3")
     table = np.array(rows)
@@ -103,6 +121,32 @@ def _monitoring(files: Iterable[Path]) -> CommGraph:
         table[:, 4],
         {"origin": "Open MPI monitoring"},
     )
+
+
+def _otf2(file: Path) -> CommGraph:
+    from slurm_topo.trace.otf2_archive import read_archive
+
+    _head(file)
+    return read_archive(file)
+
+
+def _ipm(file: Path) -> CommGraph:
+    """Messages between two ranks; of collectives a report does not tell who sends to whom."""
+    try:
+        report = read_report(_lines(file, "latin-1"))
+    except IncompleteError as error:
+        raise GraphError(f"{file}: {error}; run the program again with IPM_LOG=full") from error
+    except ValueError as error:
+        raise GraphError(f"{file}: is a damaged report of IPM ({error}); write it again") from error
+    pairs = np.array(list(report.sends), np.int32).reshape(-1, 2)
+    sums = np.array(list(report.sends.values())).reshape(-1, 2)
+    meta = {
+        "origin": "IPM",
+        "collective_calls": dict(sorted(report.collectives.items())),
+        "collective_bytes": report.collective_bytes,
+        "partners_of_world": report.translated,
+    }
+    return build_graph(report.ranks, pairs[:, 0], pairs[:, 1], sums[:, 0], sums[:, 1], None, meta)
 
 
 def _simgrid(file: Path) -> CommGraph:

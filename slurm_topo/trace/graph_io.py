@@ -5,6 +5,7 @@ SciPy is not imported to read the common layouts, so that a launch does not pay 
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import io
 import json
@@ -26,6 +27,7 @@ from slurm_topo.output import write_output
 FORMAT = "slurm-topo-graph"
 VERSION = 1
 MOST_RANKS = 1 << 24
+_ZIP, _MATRIX, _TRACE = b"PK", b"%%matrixmarket", b"STTRACE\n"
 _BROKEN = (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile, zlib.error, OverflowError)
 
 
@@ -48,20 +50,25 @@ def read_graph(path: str | os.PathLike[str]) -> CommGraph:
     file = Path(path)
     try:
         with file.open("rb") as stream:
-            head = stream.read(64)
+            head = stream.read(64).removeprefix(codecs.BOM_UTF8)
     except OSError as error:
         raise GraphError(f"{file}: cannot be read ({error.strerror}); give a graph file") from error
     if not head:
         raise GraphError(f"{file}: is empty; trace the program again or give another graph")
-    if head.startswith(b"PK"):
+    if head.startswith(_ZIP):
         return _read_npz(file)
-    if head.lower().startswith(b"%%matrixmarket"):
+    if head.lower().startswith(_MATRIX):
         return _read_mtx(file)
-    if head.startswith(b"STTRACE\n"):
+    if head.startswith(_TRACE):
         from slurm_topo.trace.merge import read_traces
 
         return read_traces([file])
     raise GraphError(f"{file}: is neither .npz nor Matrix Market; give a graph of one of these formats")
+
+
+def is_graph(head: bytes) -> bool:
+    """Whether a file that begins so (without byte order mark) is of a kind that :func:`read_graph` reads."""
+    return head.startswith((_ZIP, _TRACE)) or head.lower().startswith(_MATRIX)
 
 
 def parse_graph(data: bytes, source: str) -> CommGraph:
@@ -236,7 +243,7 @@ def _scipy_graph(file: Path, arrays: Mapping[str, NDArray[Any]]) -> CommGraph:
 
 def _read_mtx(file: Path) -> CommGraph:
     try:
-        text = file.read_text(encoding="ascii")
+        text = file.read_bytes().removeprefix(codecs.BOM_UTF8).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise GraphError(f"{file}: is no Matrix Market text ({error}); write the matrix again") from error
     head, _, rest = text.partition("\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from slurm_topo.trace.graph_io import MOST_RANKS
+
 # Bytes of SMPI's type numbers; 1 for those that are not listed.
 TYPE_BYTES = {
     "0": 8,
@@ -38,6 +40,8 @@ TYPE_BYTES = {
     "28": 8,
     "29": 8,
 }
+# A rank number that was damaged would make a world of ranks that do nothing.
+MOST_SILENT = 16
 POINT_TO_POINT = ("send", "isend", "ssend", "sendrecv")
 
 
@@ -70,7 +74,8 @@ def read_actions(lines: Iterable[str]) -> Sends:
         A line has too few arguments, or one that is no number.
     """
     actions = [words for line in lines if (words := line.split()) and words[0].isdigit()]
-    sends = Sends(ranks=1 + max(int(words[0]) for words in actions))
+    acting = {int(words[0]) for words in actions}
+    sends = Sends(ranks=1 + max(acting))
     unit: dict[int, int] = {}
     for words in actions:
         rank, action, arguments = int(words[0]), words[1].lower(), words[2:]
@@ -79,9 +84,13 @@ def read_actions(lines: Iterable[str]) -> Sends:
         elif action in POINT_TO_POINT:
             target = int(arguments[0])
             kind = arguments[3] if len(arguments) > 3 else None
-            sends.add(rank, target, float(arguments[2]) * _bytes(kind, unit.get(rank, 8)), False)
+            sends.add(rank, target, _amount(arguments[2]) * _bytes(kind, unit.get(rank, 8)), False)
             sends.ranks = max(sends.ranks, target + 1)
+            if target < 0 or sends.ranks > MOST_RANKS:
+                raise ValueError(f"{' '.join(words)!r}: no such rank")
         else:
+            if sends.ranks > MOST_SILENT * len(acting):
+                raise ValueError(f"a collective of {sends.ranks} ranks, of which {len(acting)} do anything")
             for target, nbytes in _collective(action, arguments, rank, sends.ranks, unit.get(rank, 8)):
                 sends.add(rank, target, nbytes, True)
     return sends
@@ -94,7 +103,14 @@ def _bytes(kind: str | None, default: int) -> int:
 def _numbers(arguments: list[str], count: int) -> list[float]:
     if len(arguments) < count:
         raise ValueError(f"{' '.join(arguments)!r}: {count} numbers expected")
-    return [float(a) for a in arguments[:count]]
+    return [_amount(a) for a in arguments[:count]]
+
+
+def _amount(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 2.0**63:
+        raise ValueError(f"{text!r} is no number of bytes")
+    return value
 
 
 def _collective(
@@ -103,7 +119,7 @@ def _collective(
     """What this rank sends, by a common algorithm: trees from and to a root, a ring, or directly."""
     if action in ("bcast", "reduce"):
         at = 1 if action == "bcast" else 2
-        root = int(float(arguments[at])) if len(arguments) > at else 0
+        root = _root(arguments[at], n) if len(arguments) > at else 0
         kind = arguments[at + 1] if len(arguments) > at + 1 else None
         size = _numbers(arguments, 1)[0] * _bytes(kind, unit)
         yield from _tree(rank, n, root, size, down=action == "bcast")
@@ -113,7 +129,7 @@ def _collective(
         yield from _tree(rank, n, 0, size, down=False)
         yield from _tree(rank, n, 0, size, down=True)
     elif action in ("gather", "scatter"):
-        root = int(float(arguments[2])) if len(arguments) > 2 else 0
+        root = _root(arguments[2], n) if len(arguments) > 2 else 0
         size = _numbers(arguments, 1)[0] * _bytes(arguments[3] if len(arguments) > 3 else None, unit)
         if action == "gather" and rank != root:
             yield root, size
@@ -144,6 +160,13 @@ def _with_counts(
         counts = _numbers(arguments, n)
         kind = arguments[n + 1] if len(arguments) > n + 1 else None
         yield from ((o, counts[o] * _bytes(kind, unit)) for o in range(n) if o != rank)
+
+
+def _root(text: str, n: int) -> int:
+    root = int(_amount(text))
+    if root >= n:
+        raise ValueError(f"root {text} of {n} ranks")
+    return root
 
 
 def _tree(rank: int, n: int, root: int, size: float, down: bool) -> Iterator[tuple[int, float]]:

@@ -39,6 +39,12 @@ def test_bad_file_is_one_clear_error(tmp_path: Path, text: str, word: str) -> No
         load_settings(write(tmp_path, text), {})
 
 
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "slurm-topo.toml"
+    file.write_bytes(b'\xef\xbb\xbfarm = "advise"\n')
+    assert load_settings(file, {}).arm == "advise"
+
+
 def test_missing_file_is_an_error_only_when_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be read"):
         load_settings(tmp_path / "none.toml", {})

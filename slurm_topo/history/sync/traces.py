@@ -34,6 +34,12 @@ _MOST_GRAPHS = 64
 # States whose traffic is that of a whole run: a program that fails early has sent little.
 _WHOLE = ("COMPLETED", "TIMEOUT", "RUNNING")
 
+# What a trace says of its own step, and what would be wrong of a mean even where all agree by chance.
+_OF_ONE_STEP = (
+    *("step", "seconds", "wait_p2p_seconds", "wait_coll_seconds", "wait_share", "bound_by", "collectives"),
+    *("phase_seconds", "phase_bytes", "phase_change", "messages_of_size", "foreign_bytes"),
+)
+
 # What messages call a trace: its place in the spool is named beside them.
 _SOURCE = "trace"
 
@@ -257,11 +263,31 @@ def _mean_graph(connection: Connection, job_id: int, ranks: int) -> str:
         np.concatenate([part.nbytes * share for part, share in parts]),
         np.concatenate([part.messages * share for part, share in parts]),
         np.concatenate([part.modelled * share for part, share in parts]),
-        parts[0][0].meta,
+        _mean_meta([(part, row.times) for (part, _), row in zip(parts, found, strict=True)]),
     )
     digest = graph_digest(mean)
     store_graphs(connection, {digest: mean}, max(row.first_seen for row in found))
     return digest
+
+
+def _mean_meta(parts: Sequence[tuple[CommGraph, int]]) -> dict[str, Any]:
+    """What is true of all the graphs of a mean, and which they were.
+
+    Times, waits and phases are those of one step each: a mean has none.
+    """
+    metas = [graph.meta for graph, _ in parts]
+    shared = {k: v for k, v in metas[0].items() if all(k in m and m[k] == v for m in metas[1:])}
+    programs = dict.fromkeys(str(m["program"]) for m in metas if m.get("program"))
+    return {
+        **{name: value for name, value in shared.items() if name not in _OF_ONE_STEP},
+        "origin": "mean",
+        "program": ", ".join(programs),
+        "start": min((float(m["start"]) for m in metas if m.get("start") is not None), default=0.0),
+        "steps": [
+            {"step": m.get("step"), "graph": graph_digest(g), "times": n}
+            for (g, n), m in zip(parts, metas, strict=True)
+        ],
+    }
 
 
 def _program(meta: str) -> str:

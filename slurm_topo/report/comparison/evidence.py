@@ -169,7 +169,7 @@ def changed_records(path: Path, runs: Runs) -> list[Difference]:
 
 def _read_records(path: Path) -> dict[str, list[str]]:
     try:
-        with path.open(newline="", encoding="utf-8") as stream:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.reader(stream)
             header = next(reader, [])
             if header != [*RAW, *DECIDED, "sha256"]:

@@ -63,6 +63,12 @@ def test_symmetric_matrix_market_has_both_directions(tmp_path: Path) -> None:
     assert triples(read_graph(tmp_path / "m.mtx")) == [(0, 1, 4.5), (1, 0, 4.5)]
 
 
+def test_a_byte_order_mark_is_no_part_of_a_matrix(graph: CommGraph, tmp_path: Path) -> None:
+    export_mtx(graph, tmp_path / "g.mtx")
+    (tmp_path / "marked.mtx").write_bytes(b"\xef\xbb\xbf" + (tmp_path / "g.mtx").read_bytes())
+    assert triples(read_graph(tmp_path / "marked.mtx")) == triples(graph)
+
+
 def test_pattern_matrix_market_weighs_one(tmp_path: Path) -> None:
     (tmp_path / "m.mtx").write_text("%%MatrixMarket matrix coordinate pattern general\n2 2 1\n1 2\n")
     assert triples(read_graph(tmp_path / "m.mtx")) == [(0, 1, 1.0)]

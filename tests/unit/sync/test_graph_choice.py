@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 
 import numpy as np
 from sqlalchemy import select
@@ -36,3 +37,21 @@ def test_steps_that_are_alike_are_placed_with_their_graph(site):
     assert chosen(site) == (8, 8 * 3000.0)
     with site.history() as history, history.engine.connect() as connection:
         assert len(connection.execute(select(graphs.c.digest)).all()) == 1
+
+
+def test_a_mean_says_of_which_steps_it_is(site):
+    keys = site.add_job(1, steps=("batch", "0", "1", "2"))
+    for step, nbytes in (("0", 1000), ("1", 1000), ("2", 4000)):
+        site.trace(1, keys, step=step, nbytes=nbytes)
+    site.sync()
+    query = select(graphs.c.meta).join(programs, programs.c.graph == graphs.c.digest)
+    with site.history() as history, history.engine.connect() as connection:
+        meta = json.loads(connection.execute(query).scalar_one())
+        digests = set(connection.execute(select(graphs.c.digest)).scalars())
+        mean = connection.execute(select(programs.c.graph)).scalar_one()
+    assert meta["origin"] == "mean"
+    assert sorted(part["times"] for part in meta["steps"]) == [1, 2]
+    assert {part["graph"] for part in meta["steps"]} == digests - {mean}
+    assert meta["job"] == "1"
+    # What was measured of one step is not said of the mean.
+    assert not {"seconds", "step", "bound_by", "wait_share", "phase_bytes", "messages_of_size"} & set(meta)

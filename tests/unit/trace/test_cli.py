@@ -81,6 +81,14 @@ def test_exports_are_read_by_scipy(ring: Path, tmp_path: Path, capsys: pytest.Ca
     assert "choose one of these suffixes" in capsys.readouterr().err
 
 
+def test_every_export_that_is_asked_for_is_written(ring: Path, tmp_path: Path) -> None:
+    wanted = [tmp_path / name for name in ("a.npz", "b.mtx", "c.npz")]
+    assert run("show", str(ring), *[word for path in wanted for word in ("--export", str(path))]) == 0
+    assert [read_graph(path).nbytes.sum() for path in wanted] == [3000, 3000, 3000]
+    assert run("show", str(ring), "--export", str(tmp_path / "d.npz"), "--export", str(tmp_path / "d")) == 4
+    assert not (tmp_path / "d.npz").exists()
+
+
 @pytest.mark.parametrize("suffix", ["png", "svg"])
 def test_the_matrix_is_drawn(ring: Path, tmp_path: Path, suffix: str) -> None:
     pytest.importorskip("matplotlib")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import numpy as np
@@ -75,6 +76,37 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, content: str) -> None:
         read_foreign(tmp_path / "missing")
     with pytest.raises(GraphError, match=r"no \.prof file"):
         read_foreign(tmp_path)
+
+
+ACTIONS = (
+    "0 init\n1 init\n2 init\n0 send 1 0 10\n1 bcast 5 0\n2 allreduce 9 8 4\n0 alltoallv 9 0 3 4 9 0 1 1\n"
+)
+PROFILE = "".join(
+    f"{k}\t0\t{v}\t{100 * v} bytes\t4 msgs sent\t0,0\n" for k, v in [("E", 1), ("I", 2), ("C", 3)]
+)
+
+
+@pytest.mark.parametrize(("name", "text"), [("t.txt", ACTIONS), ("t.0.prof", PROFILE)])
+def test_cut_and_mutated_traces_are_read_or_refused(tmp_path: Path, name: str, text: str) -> None:
+    chance = random.Random(11)
+    variants = [text[:end] for end in range(len(text))]
+    for _ in range(400):
+        place, letter = chance.randrange(len(text)), chance.choice("0123456789-.e \t\nxE")
+        variants.append(text[:place] + letter * chance.choice((1, 1, 12)) + text[place + 1 :])
+    file, read = tmp_path / name, 0
+    for variant in variants:
+        file.write_text("\ufeff" + variant)
+        try:
+            graph = read_foreign(file)
+        except GraphError as error:
+            said = str(error)
+        else:
+            read += 1
+            assert np.isfinite(graph.nbytes).all()
+            continue
+        assert "\n" not in said
+        assert "; " in said
+    assert 50 < read < len(variants)
 
 
 def test_import_writes_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
