@@ -26,7 +26,7 @@ local kill_switch = settings.kill_switch or "/etc/slurm-topo/disabled"
 
 local PREFIX = "SLURM_TOPO_JOB_"
 -- In the order in which they are written: a job without ARM is none of ours.
-local MARKS = { "KEYS", "PROGRAM", "GRAPH", "TRACE", "PLAN", "ARM" }
+local MARKS = { "KEYS", "PROGRAM", "GRAPH", "TRACE", "PLAN", "VARIANT", "ARM" }
 
 -- What holds before the first sync: programs are traced, nothing is placed.
 local NEVER_SYNCED = { arm = "observe", holdout = "0", trace = "1" }
@@ -95,6 +95,9 @@ local function mark(job_desc, environment, marks, reason)
   if marks.GRAPH then
     item = item .. " graph=" .. marks.GRAPH
   end
+  if marks.VARIANT then
+    item = item .. " variant=" .. marks.VARIANT
+  end
   job_fields.append_comment(job_desc, item)
 end
 
@@ -107,13 +110,18 @@ local function keys_of(job, job_desc)
   return fingerprint.keys(job)
 end
 
+-- True for so large a share of the jobs, each draw independent of all others.
+local function drawn(joined, share)
+  counter = counter + 1
+  return policy.drawn(fingerprint.digest, salt, joined, os.time(), counter, share)
+end
+
 -- The arm of a job and why it is lower than what was possible.
 local function draw(found, site, user_arm, joined)
   local arm = policy.lowest(user_arm, site.arm, found and found.arm)
   if arm == "advise" or arm == "enforce" then
-    counter = counter + 1
     local share = found and found.holdout or site.holdout
-    if found and found.graph and policy.held_out(fingerprint.digest, salt, joined, os.time(), counter, share) then
+    if found and found.graph and drawn(joined, share) then
       return "observe", "holdout"
     end
   end
@@ -158,8 +166,13 @@ local function process(job_desc, submit_uid)
   if arm == "off" then
     return leave_alone(job_desc, environment, found and found.arm == "off" and "program" or "arm")
   end
+  local variant
+  if arm == "enforce" or arm == "advise" then
+    variant = policy.variant(found, function(share) return drawn(joined, share) end)
+  end
   mark(job_desc, environment, {
     ARM = arm,
+    VARIANT = variant,
     KEYS = joined,
     PROGRAM = found and found.program,
     GRAPH = found and found.graph,

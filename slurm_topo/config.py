@@ -13,6 +13,13 @@ from slurm_topo.errors import ConfigError
 
 DEFAULT_FILE = Path("/etc/slurm-topo/slurm-topo.toml")
 ARMS = ("off", "observe", "advise", "enforce")
+# How ranks that leave cores free lie over the memory domains of a node.
+VARIANTS = ("spread", "packed")
+_WORDS = {
+    "arm": ARMS,
+    "packing": ("learn", *VARIANTS),
+    "memory": ("preferred", "strict", "interleave", "hbm", "none"),
+}
 _PREFIX = "SLURM_TOPO_"
 # Variables of the job path share the prefix and are no settings.
 _NOT_SETTINGS = (
@@ -48,6 +55,15 @@ class Settings:
         The most that may be done to a job: off, observe, advise or enforce.
     holdout : float
         Share of the placeable jobs (0..1) that stay in ``observe`` so that the effect can be measured.
+    packing : str
+        Fewer ranks than cores: ``spread`` over the memory domains of a node, ``packed`` into few of them, or
+        ``learn``: spread until the program's own times show that packed is faster.
+    trial : float
+        Share of the placed jobs (0..1) that try the other way while ``packing`` learns.
+    memory : str
+        Memory policy of placed ranks: ``preferred`` (the NUMA nodes of their cores first), ``strict`` (these
+        only), ``interleave`` (page by page over these), ``hbm`` (the high-bandwidth memory next to them
+        first) or ``none``.
     margin : float
         A placement is applied only if its cost is below (1 - margin) times the baseline's.
     budget_s : float
@@ -63,6 +79,9 @@ class Settings:
     kill_switch: str = "/etc/slurm-topo/disabled"
     arm: str = "observe"
     holdout: float = 0.1
+    packing: str = "learn"
+    trial: float = 0.1
+    memory: str = "preferred"
     margin: float = 0.02
     budget_s: float = 0.3
 
@@ -138,12 +157,12 @@ def _convert(key: str, value: Any, kind: str, origin: str) -> Any:
             number = float(value)
         except (TypeError, ValueError):
             raise ConfigError(f"{origin}: {key} = {value!r} is not a number; write for example 0.1") from None
-        top = 1.0 if key in ("holdout", "margin") else float("inf")
+        top = 1.0 if key in ("holdout", "trial", "margin") else float("inf")
         if not 0.0 <= number <= top:
             raise ConfigError(f"{origin}: {key} = {value!r} is out of range; it lies between 0 and {top}")
         return number
     if not isinstance(value, str):
         raise ConfigError(f"{origin}: {key} = {value!r} is not a string; put it in quotes")
-    if key == "arm" and value not in ARMS:
-        raise ConfigError(f"{origin}: arm = {value!r} is unknown; it is one of {', '.join(ARMS)}")
+    if value not in _WORDS.get(key, (value,)):
+        raise ConfigError(f"{origin}: {key} = {value!r} is unknown; it is one of {', '.join(_WORDS[key])}")
     return value

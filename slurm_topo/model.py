@@ -95,6 +95,8 @@ class Machine:
         OS indices of the processing units of each core (empty tuples where unknown).
     numa : int32 array, shape (c,)
         OS index of the NUMA node local to each core, -1 where unknown.
+    hbm : tuple of tuples of int, length c, or empty
+        OS indices of the NUMA nodes of high-bandwidth memory next to each core; empty where there are none.
     meta : mapping
         Origin of the model (file, hash, date).
     """
@@ -106,6 +108,7 @@ class Machine:
     pus: tuple[tuple[int, ...], ...]
     numa: Ints
     meta: Mapping[str, Any] = field(default_factory=dict)
+    hbm: tuple[tuple[int, ...], ...] = ()
 
     @property
     def cores(self) -> int:

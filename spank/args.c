@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-static const char *const memory_names[] = { "preferred", "bind", "interleave", "none", NULL };
 static const char *const gpus_names[] = { "order", "isolate", "none", NULL };
 static const char *const mpirun_names[] = { "none", "place", NULL };
 static const char *const openmp_names[] = { "none", "set", NULL };
@@ -46,7 +45,7 @@ static int parse_value(const char *name, size_t len, const char *value, struct s
 		args->deadline_ms = (int)number;
 		return 0;
 	}
-	if (len == 6 && !strncmp(name, "memory", len) && (word = parse_word(value, memory_names)) >= 0)
+	if (len == 6 && !strncmp(name, "memory", len) && (word = st_memory_parse(value)) >= 0)
 		return args->memory = (enum st_memory)word, 0;
 	if (len == 4 && !strncmp(name, "gpus", len) && (word = parse_word(value, gpus_names)) >= 0)
 		return args->gpus = (enum st_gpus)word, 0;

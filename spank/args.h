@@ -4,8 +4,6 @@
 
 #include "base.h"
 
-enum st_memory { ST_MEMORY_PREFERRED, ST_MEMORY_BIND, ST_MEMORY_INTERLEAVE, ST_MEMORY_NONE };
-
 enum st_gpus { ST_GPUS_ORDER, ST_GPUS_ISOLATE, ST_GPUS_NONE };
 
 struct st_args {

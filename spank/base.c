@@ -30,6 +30,16 @@ const char *st_arm_name(int arm)
 	return arm >= ST_OFF && arm <= ST_ENFORCE ? arm_names[arm] : "unknown";
 }
 
+int st_memory_parse(const char *text)
+{
+	static const char *const names[] = { "plan", "preferred", "bind", "interleave", "none" };
+
+	for (int memory = ST_MEMORY_PLAN; memory <= ST_MEMORY_NONE; memory++)
+		if (!strcmp(text, names[memory]))
+			return memory;
+	return -1;
+}
+
 int st_number(const char *text, uint64_t max, uint64_t *value)
 {
 	uint64_t number = 0;

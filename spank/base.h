@@ -9,6 +9,9 @@
 /* What may be done to a job, from nothing to everything; the order counts. */
 enum st_arm { ST_OFF, ST_OBSERVE, ST_ADVISE, ST_ENFORCE };
 
+/* The memory policy of a rank; the first: as the plan says. */
+enum st_memory { ST_MEMORY_PLAN, ST_MEMORY_PREFERRED, ST_MEMORY_BIND, ST_MEMORY_INTERLEAVE, ST_MEMORY_NONE };
+
 /* Why something was not done: one line for a person and for the record. */
 struct st_why {
 	char text[192];
@@ -27,6 +30,9 @@ int st_why_set(struct st_why *why, const char *format, ...) __attribute__((forma
 /* The arm of that name, -1 where there is none. */
 int st_arm_parse(const char *text);
 const char *st_arm_name(int arm);
+
+/* The memory policy of that name, -1 where there is none. */
+int st_memory_parse(const char *text);
 
 /* A decimal number of at most `max`, the whole text. 0, or -1 where it is no such number. */
 int st_number(const char *text, uint64_t max, uint64_t *value);

@@ -3,12 +3,15 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/mempolicy.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* Of Linux 5.15; the header may be older. */
 #define POLICY_PREFERRED_MANY 5
+/* Each costs a file: more than any kernel of a distribution is made for. */
+#define MOST_NODES 1024
 
 int st_cpus_now(struct st_set *cpus)
 {
@@ -96,6 +99,37 @@ void st_memory_of_rank(const struct st_plan *plan, uint32_t rank, struct st_set 
 	st_set_cut(nodes, &allowed);
 }
 
+/* /sys/devices/system/node/node<number>/cpulist. 0, or -1 where it cannot be read whole. */
+static int cpus_of_node(unsigned number, struct st_set *cpus)
+{
+	char path[64], text[4096];
+	int fd;
+	ssize_t size;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%u/cpulist", number);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	size = read(fd, text, sizeof(text));
+	close(fd);
+	/* Memory without CPUs has an empty line. */
+	if (size < 2 || size == (ssize_t)sizeof(text) || text[size - 1] != '\n')
+		return -1;
+	return st_set_parse(text, (size_t)size - 1, cpus);
+}
+
+void st_memory_near(const struct st_set *cpus, struct st_set *nodes)
+{
+	struct st_set allowed, near;
+
+	memset(nodes, 0, sizeof(*nodes));
+	if (memory_allowed(&allowed) < 0)
+		return;
+	for (unsigned n = 0; n < MOST_NODES; n++)
+		if (st_set_has(&allowed, n) && cpus_of_node(n, &near) == 0 && st_set_meets(cpus, &near))
+			st_set_add(nodes, n);
+}
+
 static int set_policy(int mode, const struct st_set *nodes)
 {
 	/* The kernel reads one bit less than it is told. */
@@ -127,6 +161,7 @@ int st_memory_bind(const struct st_set *nodes, enum st_memory memory)
 		return set_policy(MPOL_BIND, nodes);
 	case ST_MEMORY_INTERLEAVE:
 		return set_policy(MPOL_INTERLEAVE, nodes);
+	case ST_MEMORY_PLAN:
 	case ST_MEMORY_NONE:
 		break;
 	}

@@ -21,6 +21,8 @@ int st_cpus_of_rank(const struct st_plan *plan, uint32_t rank, const struct st_s
 
 /* The NUMA nodes of the rank that this process may use; empty where none is known. */
 void st_memory_of_rank(const struct st_plan *plan, uint32_t rank, struct st_set *nodes);
+/* The NUMA nodes that the kernel has next to these CPUs and that this process may use; empty where it tells none. */
+void st_memory_near(const struct st_set *cpus, struct st_set *nodes);
 /* Sets the policy. 0, or -1 where the kernel refuses. */
 int st_memory_bind(const struct st_set *nodes, enum st_memory memory);
 

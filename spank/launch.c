@@ -144,6 +144,7 @@ static int write_record(const struct st_launch *launch, struct st_why *why)
 	st_record_text(&record, "reason", launch->why.text);
 	st_record_text(&record, "graph", launch->graph);
 	st_record_text(&record, "plan", launch->plan.text ? plan : NULL);
+	st_record_text(&record, "variant", launch->plan.variant[0] ? launch->plan.variant : NULL);
 	if (launch->plan.text && launch->outcome != ST_FAULT) {
 		st_record_real(&record, "cost", launch->plan.cost);
 		st_record_real(&record, "baseline", launch->plan.baseline);

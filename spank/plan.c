@@ -95,10 +95,19 @@ static int parse_baseline(struct st_plan *plan, const char *value)
 	return 0;
 }
 
-enum field { JOB, RANKS, CPUS, DECISION, REASON, GRAPH, MACHINE, SOLVER, COST, BASELINE, NODES, END, FIELDS };
+static int parse_memory(const char *word, enum st_memory *memory)
+{
+	int found = st_memory_parse(word);
+
+	*memory = (enum st_memory)found;
+	return found > ST_MEMORY_PLAN ? 0 : -1;
+}
+
+enum field { JOB, RANKS, CPUS, DECISION, REASON, GRAPH, MACHINE, SOLVER, VARIANT, MEMORY, COST, BASELINE, NODES, END, FIELDS };
 
 static const char *const field_names[FIELDS] = { "job",     "ranks",  "cpus_per_task", "decision", "reason", "graph",
-						 "machine", "solver", "cost",          "baseline", "nodes",  "end" };
+						 "machine", "solver", "variant",       "memory",   "cost",   "baseline",
+						 "nodes",   "end" };
 
 static int parse_field(struct st_plan *plan, enum field field, const char *value, uint32_t *end)
 {
@@ -122,6 +131,10 @@ static int parse_field(struct st_plan *plan, enum field field, const char *value
 		return copy_word(value, machine, sizeof(machine));
 	case SOLVER:
 		return copy_word(value, plan->solver, sizeof(plan->solver));
+	case VARIANT:
+		return copy_word(value, plan->variant, sizeof(plan->variant));
+	case MEMORY:
+		return parse_memory(value, &plan->memory);
 	case COST:
 		return parse_cost(value, &plan->cost);
 	case BASELINE:

@@ -25,7 +25,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 static void name_plan(struct st_launch *launch)
 {
 	static const char *const parts[] = { "SLURM_JOB_ID", "SLURM_JOB_NODELIST", "SLURM_JOB_CPUS_PER_NODE",
-					     "SLURM_RESTART_COUNT", "SLURM_NTASKS_PER_NODE" };
+					     "SLURM_RESTART_COUNT", "SLURM_NTASKS_PER_NODE",
+					     "SLURM_TOPO_JOB_VARIANT" };
 	const struct st_shape *shape = &launch->shape;
 	uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), launch->graph);
 	char numbers[48];

@@ -89,6 +89,21 @@ static int check_plan(struct task *task)
 	return 0;
 }
 
+/* The site's argument counts before the plan. Where the plan knows no NUMA nodes (a node that nobody captured), the kernel does. */
+static void bind_memory(struct task *task, const struct st_set *allowed)
+{
+	enum st_memory memory = task->args->memory != ST_MEMORY_PLAN ? task->args->memory : task->plan.memory;
+
+	if (memory == ST_MEMORY_PLAN)
+		memory = ST_MEMORY_PREFERRED;
+	if (memory == ST_MEMORY_NONE)
+		return;
+	st_memory_of_rank(&task->plan, task->rank, &task->mem);
+	if (st_set_empty(&task->mem))
+		st_memory_near(memory == ST_MEMORY_INTERLEAVE ? allowed : &task->cpus, &task->mem);
+	task->mem_set = st_memory_bind(&task->mem, memory) == 0;
+}
+
 static int bind_task(struct task *task)
 {
 	struct st_set allowed;
@@ -102,8 +117,7 @@ static int bind_task(struct task *task)
 	if (st_cpus_bind(&task->cpus) < 0)
 		return st_why_set(&task->why, "cpus: the kernel refuses the mask");
 	task->cpus_set = true;
-	st_memory_of_rank(&task->plan, task->rank, &task->mem);
-	task->mem_set = task->args->memory != ST_MEMORY_NONE && st_memory_bind(&task->mem, task->args->memory) == 0;
+	bind_memory(task, &allowed);
 	st_why_set(&task->why, "%s", task->plan.reason);
 	return 0;
 }

@@ -20,6 +20,8 @@ local CHECKS = {
   ranks = function(v) return v:match("^%d+$") and #v <= 9 end,
   arm = function(v) return M.ARMS[v] end,
   holdout = is_number_to_one,
+  variant = function(v) return v == "spread" or v == "packed" end,
+  trial = is_number_to_one,
   trace = function(v) return v == "0" or v == "1" end,
 }
 

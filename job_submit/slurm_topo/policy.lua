@@ -99,9 +99,9 @@ function M.lowest(...)
   return NAMES[level]
 end
 
--- True for the share of jobs that stay in observe, so that the effect can be measured.
+-- True for a share of the jobs: those that stay in observe, those that try the other way to lie on a node.
 --   digest: of fingerprint.lua; salt: secret of this process, so that nobody can steer the draw
-function M.held_out(digest, salt, key, time, counter, share)
+function M.drawn(digest, salt, key, time, counter, share)
   share = tonumber(share) or 0
   if share <= 0 then
     return false
@@ -110,6 +110,17 @@ function M.held_out(digest, salt, key, time, counter, share)
   -- Twice: after one pass the draws of neighbouring counters would be neighbours, too.
   local twice = digest(once .. salt)
   return tonumber(twice:sub(1, 8), 16) / 4294967296 < share
+end
+
+-- The variant that the advice names, or for the share `trial` the other one; nil where there is no choice.
+function M.variant(found, is_drawn)
+  if not found or not found.variant then
+    return nil
+  end
+  if not is_drawn(found.trial) then
+    return found.variant
+  end
+  return found.variant == "spread" and "packed" or "spread"
 end
 
 return M

@@ -54,6 +54,7 @@ def run_launch(
         str(allocation.job),
         settings,
         seed,
+        os.environ.get("SLURM_TOPO_JOB_VARIANT", ""),
     )
     if plan.places and allocation.gpus_by_node:
         from slurm_topo.slurm.gpus import owned_gpus, with_gpus

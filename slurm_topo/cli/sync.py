@@ -173,7 +173,7 @@ def _set_free(settings: Settings, program: int) -> None:
 def _report(result: SyncResult, quiet: bool) -> None:
     """Warnings on stderr, one line of what was done on stdout."""
     outcome = result.outcome
-    for line in (*outcome.warnings, *outcome.rejected, *result.switched):
+    for line in (*outcome.warnings, *outcome.rejected, *result.repacked, *result.switched):
         click.echo(f"slurm-topo: {line}", err=True)
     if not quiet:
         click.echo(

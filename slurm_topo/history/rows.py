@@ -48,6 +48,8 @@ class Run:
         At least one step ran where a plan put it.
     decision, reason : str
         The last decision at launch (``place``, ``stand-down``, ``trace``, ``none``, or empty); why.
+    variant : str
+        How the ranks of its placed steps lay on their nodes: ``spread``, ``packed``, or empty (one way only).
     state : str
         Slurm's state in capitals, without the "by" part of a cancellation.
     submitted, started, ended : int or None
@@ -72,6 +74,7 @@ class Run:
     placed: bool
     decision: str
     reason: str
+    variant: str
     state: str
     submitted: int
     started: int | None
@@ -155,6 +158,8 @@ class ProgramSummary:
         Digest of the graph that its runs are placed with.
     arm, arm_reason : str or None, str
         Set where it was switched back by its measurements.
+    variant, variant_reason : str or None, str
+        How its ranks lie on their nodes (``spread``, ``packed``), set by its measurements.
     arms : tuple of ArmSummary
         Its ended runs by arm.
     before, after : tuple of LevelBytes
@@ -179,6 +184,8 @@ class ProgramSummary:
     graph: str | None
     arm: str | None
     arm_reason: str
+    variant: str | None
+    variant_reason: str
     arms: tuple[ArmSummary, ...]
     before: tuple[LevelBytes, ...]
     after: tuple[LevelBytes, ...]
@@ -265,6 +272,7 @@ class DecisionRow:
     seconds: float | None
     plan_path: str
     plan: str
+    variant: str
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,10 @@ programs = Table(
     Column("arm", String(16)),
     _text("arm_reason", 1024),
     Column("arm_time", BigInteger),
+    # What its times have shown to be faster; None: nothing yet, ranks are spread.
+    Column("variant", String(16)),
+    _text("variant_reason", 1024),
+    Column("variant_time", BigInteger),
     Index("programs_by_user", "user_name", "account"),
 )
 
@@ -112,6 +116,8 @@ jobs = Table(
     # The last decision at launch and its reason.
     _text("decision", 32),
     _text("reason", 1024),
+    # How the ranks of its placed steps lay on their nodes; empty: one way only, or different ones.
+    _text("variant", 16),
     UniqueConstraint("cluster", "job", "submitted"),
     Index("jobs_by_program", "program_id", "ended"),
     Index("jobs_by_time", "submitted"),
@@ -214,6 +220,7 @@ decisions = Table(
     Column("seconds", Double),
     _long("plan_path"),
     _long("plan"),
+    _text("variant", 16),
     Column("record_digest", String(64), nullable=False),
     UniqueConstraint("job_id", "record_digest"),
     Index("decisions_by_reason", "decision", "reason"),

@@ -69,6 +69,7 @@ def build_machine(
         pus=tuple(pus for c in classes for pus in c.pus),
         numa=np.concatenate([np.asarray(c.numa, dtype=np.int32) for c in classes]),
         meta={**(meta or {}), "costs": origin_of(levels)},
+        hbm=_hbm(classes),
     )
 
 
@@ -85,7 +86,15 @@ def _as_slots(shape: NodeClass, slots: str) -> NodeClass:
             *((name, tuple(g[core] for core in owner)) for name, g in shape.groups),
         ),
         threads=1,
+        hbm=tuple(shape.hbm[core] for core in owner) if shape.hbm else (),
     )
+
+
+def _hbm(classes: Sequence[NodeClass]) -> tuple[tuple[int, ...], ...]:
+    """High-bandwidth memory next to each core; empty where no node has any."""
+    if not any(c.hbm for c in classes):
+        return ()
+    return tuple(near for c in classes for near in (c.hbm or ((),) * c.cores))
 
 
 def _inside(name: str, classes: Sequence[NodeClass], sizes: Any) -> Ints:

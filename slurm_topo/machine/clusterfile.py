@@ -150,7 +150,7 @@ def _hwloc_class(entry: Mapping[str, Any], what: str, folder: Path) -> ClassEntr
 
 
 def _resolved(raw: Any, what: str) -> NodeClass:
-    _keys(raw, ("pus", "numa", "groups", "threads"), f"{what}, resolved")
+    _keys(raw, ("pus", "numa", "groups", "threads", "hbm"), f"{what}, resolved")
     numa, pus = raw.get("numa"), raw.get("pus")
     groups = _mapping(raw, "groups", f"{what}, resolved")
     lists = [numa, *groups.values()]
@@ -160,7 +160,12 @@ def _resolved(raw: Any, what: str) -> NodeClass:
         isinstance(p, list) and all(type(i) is int and 0 <= i < MOST_CORES for i in p) for p in pus
     ):
         raise MachineError(f"{what}, resolved: pus is a list of lists of CPU numbers; remove resolved")
-    if len({len(v) for v in (pus, *lists)}) != 1 or not 0 < len(pus) <= MOST_CORES:
+    hbm = raw.get("hbm") or []
+    if not isinstance(hbm, list) or not all(
+        isinstance(near, list) and all(type(i) is int and i >= 0 for i in near) for near in hbm
+    ):
+        raise MachineError(f"{what}, resolved: hbm is a list of lists of NUMA nodes; remove resolved")
+    if len({len(v) for v in (pus, *lists, *([hbm] if hbm else []))}) != 1 or not 0 < len(pus) <= MOST_CORES:
         raise MachineError(f"{what}, resolved: its lists differ in length or are empty; remove resolved")
     unknown = [g for g in groups if g not in INSIDE]
     if unknown:
@@ -174,6 +179,7 @@ def _resolved(raw: Any, what: str) -> NodeClass:
         tuple(numa or ()),
         tuple((g, renumber(v)) for g, v in ordered),
         max(_int(raw, "threads", f"{what}, resolved", 1), 1),
+        tuple(tuple(near) for near in hbm),
     )
 
 
@@ -294,6 +300,7 @@ def _hardware_json(entry: ClassEntry) -> dict[str, Any]:
         "numa": list(shape.numa),
         "groups": {name: list(groups) for name, groups in shape.groups},
         "threads": shape.threads,
+        **({"hbm": [list(near) for near in shape.hbm]} if shape.hbm else {}),
     }
     if entry.synthetic:
         return {"synthetic": entry.synthetic, "resolved": resolved}

@@ -9,6 +9,7 @@ from slurm_topo.hwloc.topology import Object, Topology
 from slurm_topo.machine.shape import INSIDE, NodeClass, renumber
 
 # Memory that is not where a program's pages go by default: the later, the less.
+_HIGH_BANDWIDTH = ("HBM", "MCDRAM")
 _SPECIAL_MEMORY = ("HBM", "MCDRAM", "CXL-DRAM", "CXL-Memory", "SPM", "NVM", "CXL-NVM", "GPUMemory")
 
 
@@ -40,6 +41,7 @@ def node_class(topology: Topology) -> NodeClass:
         numa=tuple(_home(topology, c) for c, _ in cores),
         groups=nested(levels),
         threads=max(len(pus) for _, pus in cores),
+        hbm=_hbm(topology, cores),
     )
 
 
@@ -85,6 +87,64 @@ def _home(topology: Topology, core: Object) -> int:
 def _rank(obj: Object) -> tuple[bool, int, int, int]:
     special = _SPECIAL_MEMORY.index(obj.subtype) + 1 if obj.subtype in _SPECIAL_MEMORY else 0
     return (obj.size == 0, special, obj.cpuset.bit_count() or 1 << 30, obj.os_index)
+
+
+def is_hbm(topology: Topology, node: Object) -> bool:
+    """Whether a NUMA node is high-bandwidth memory.
+
+    hwloc's word for it counts. Where it has none, memory without CPUs of its own is that whose bandwidth, as
+    the firmware (HMAT) tells, is at least twice that of every node with CPUs.
+    """
+    if node.subtype:
+        return node.subtype in _HIGH_BANDWIDTH
+    bandwidth: dict[int, int] = {}
+    for attribute in topology.memory_attributes:
+        if attribute.name == "Bandwidth":
+            for value in attribute.values:
+                bandwidth[value.target] = max(value.value, bandwidth.get(value.target, 0))
+    known = [o for o in topology.of_kind("NUMANode") if o.index in bandwidth]
+    ordinary = [bandwidth[o.index] for o in known if _is_home(topology, o)]
+    mine = bandwidth.get(node.index, 0)
+    return bool(ordinary) and not _is_home(topology, node) and mine >= 2 * max(ordinary)
+
+
+def _is_home(topology: Topology, node: Object) -> bool:
+    """Whether it is the default memory of some core."""
+    return any(
+        _home(topology, core) == node.os_index
+        for core in topology.of_kind("Core") or topology.of_kind("PU")
+        if core.nodeset >> max(node.os_index, 0) & 1
+    )
+
+
+def _hbm(topology: Topology, cores: Sequence[tuple[Object, tuple[int, ...]]]) -> tuple[tuple[int, ...], ...]:
+    """High-bandwidth memory next to each core: the nearest of the nodes that are local to it."""
+    nodes = [o for o in topology.of_kind("NUMANode") if o.size and is_hbm(topology, o)]
+    if not nodes:
+        return ()
+    latency = _latencies(topology)
+
+    def far(core: Object, node: Object) -> tuple[int, int]:
+        home = _home(topology, core)
+        return (latency.get((home, node.os_index), 0), node.cpuset.bit_count() or 1 << 30)
+
+    found = []
+    for core, _ in cores:
+        near = [o for o in nodes if core.nodeset >> o.os_index & 1]
+        least = min((far(core, o) for o in near), default=None)
+        found.append(tuple(sorted(o.os_index for o in near if far(core, o) == least)))
+    return tuple(found)
+
+
+def _latencies(topology: Topology) -> dict[tuple[int, int], int]:
+    """The firmware's distances between NUMA nodes by their OS indices."""
+    found = {}
+    for matrix in topology.distances:
+        nodes = [topology.objects[i] for i in matrix.objects]
+        if matrix.means == "latency" and all(o.kind == "NUMANode" for o in nodes):
+            for a, row in zip(nodes, matrix.values, strict=True):
+                found.update({(a.os_index, b.os_index): v for b, v in zip(nodes, row, strict=True)})
+    return found
 
 
 def nested(levels: Sequence[tuple[str, tuple[int, ...]]]) -> tuple[tuple[str, tuple[int, ...]], ...]:

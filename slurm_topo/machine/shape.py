@@ -32,12 +32,15 @@ class NodeClass:
         innermost level first, each level nested in the next.
     threads : int
         Hardware threads of a core that Slurm knows of.
+    hbm : tuple of tuples of int
+        OS indices of the NUMA nodes of high-bandwidth memory next to each core; empty where there are none.
     """
 
     pus: tuple[tuple[int, ...], ...]
     numa: tuple[int, ...]
     groups: tuple[tuple[str, tuple[int, ...]], ...]
     threads: int = 1
+    hbm: tuple[tuple[int, ...], ...] = ()
 
     @property
     def cores(self) -> int:
@@ -47,7 +50,8 @@ class NodeClass:
     @property
     def digest(self) -> str:
         """16 hexadecimal digits that equal hardware shares."""
-        text = json.dumps([self.pus, self.numa, self.groups, self.threads], separators=(",", ":"))
+        parts = [self.pus, self.numa, self.groups, self.threads, *([self.hbm] if self.hbm else [])]
+        text = json.dumps(parts, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def os_cpus(self, abstract_cpus: Sequence[int]) -> list[int]:
@@ -103,6 +107,7 @@ class NodeClass:
             numa=tuple(self.numa[core] for core in kept),
             groups=tuple((name, renumber([g[core] for core in kept])) for name, g in self.groups),
             threads=self.threads,
+            hbm=tuple(self.hbm[core] for core in kept) if self.hbm else (),
         )
 
     def _inside(self, core: int, what: str) -> None:

@@ -10,6 +10,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from slurm_topo import __version__
+from slurm_topo.config import VARIANTS
 from slurm_topo.report.attribution import Attribution
 from slurm_topo.report.fates import FATES, LEFT_ALONE
 from slurm_topo.report.numbers import FORMAT, VERSION, ProgramFigures, Report
@@ -80,6 +81,12 @@ def _row(program: ProgramFigures, levels: list[tuple[int, str]]) -> dict[str, An
             row[f"bytes_{side}_{key[1]}_origin"] = value.origin if value else "missing"
     row["left_alone"] = ";".join(f"{reason}={count}" for reason, count in program.stood_down)
     row["switched_back"] = program.switched_back
+    of_variant = {v.variant: v for v in program.variants}
+    for name in VARIANTS:
+        figures = of_variant.get(name)
+        row[f"{name}_runs"] = figures.runs if figures else 0
+        row.update(_cells(f"time_{name}", figures.time if figures else missing("s")))
+    row["variant"], row["variant_reason"] = program.variant, program.variant_reason
     return row
 
 

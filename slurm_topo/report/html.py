@@ -8,6 +8,7 @@ from html import escape
 import numpy as np
 
 from slurm_topo import __version__
+from slurm_topo.config import VARIANTS
 from slurm_topo.report import case_charts, charts
 from slurm_topo.report.attribution import Attribution
 from slurm_topo.report.cases import Case, Side
@@ -63,6 +64,7 @@ def _body(
     yield from _overview(report)
     yield from _notices(report)
     yield from _back(report)
+    yield from _packing(report)
     if cases:
         yield from _sensitivity(report, parts)
         yield from _attribution(report, parts)
@@ -203,6 +205,32 @@ def _back(report: Report) -> Iterator[str]:
             "<p class=soft>Placing did not pay for these: they run as Slurm alone would run them.</p>",
             table(("Program", ">Saving", "Why"), rows),
         )
+
+
+def _packing(report: Report) -> Iterator[str]:
+    """Programs whose ranks leave cores free: how they lie on their nodes, and why."""
+    chosen = [p for p in report.programs[:MOST_PROGRAMS] if p.variants]
+    if not chosen:
+        return
+    rows = []
+    for program in chosen:
+        of = {v.variant: v for v in program.variants}
+        cells = [
+            cell
+            for name in VARIANTS
+            for cell in (
+                f"{of[name].runs:,}" if name in of else "0",
+                shown(of[name].time) if name in of else _NO,
+            )
+        ]
+        name = f"{escape(program.name)} <small>{escape(program.user)}</small>"
+        rows.append((name, *cells, escape(program.variant), escape(program.variant_reason)))
+    header = ("Program", ">Spread", ">Median", ">Packed", ">Median", "In use", "Why")
+    yield "<h2>Spread or packed</h2>"
+    yield card(
+        "<p class=soft>Runs with fewer ranks than cores: over all memory domains of a node, or in few.</p>",
+        table(header, rows, "stack"),
+    )
 
 
 def _sensitivity(report: Report, parts: Sequence[Attribution]) -> Iterator[str]:

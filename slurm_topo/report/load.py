@@ -118,13 +118,26 @@ def with_end(engine: Engine, wanted: Filter) -> Filter:
 
 def _programs(connection: Connection) -> Iterator[Program]:
     p = programs.c
-    statement = select(p.id, p.name, p.user_name, p.account, p.ranks, p.graph, p.arm, p.arm_reason)
-    for number, name, user, account, ranks, graph, arm, reason in connection.execute(statement):
+    statement = select(
+        p.id,
+        p.name,
+        p.user_name,
+        p.account,
+        p.ranks,
+        p.graph,
+        p.arm,
+        p.arm_reason,
+        p.variant,
+        p.variant_reason,
+    )
+    for number, name, user, account, ranks, graph, arm, reason, *variant in connection.execute(statement):
         back = (reason or f"limited to {arm}") if arm else ""
-        yield Program(number, name, user, account, ranks or 0, graph or "", back)
+        yield Program(
+            number, name, user, account, ranks or 0, graph or "", back, variant[0] or "", variant[1]
+        )
 
 
-_TEXTS = ("user", "account", "partition", "state", "arm", "decision", "reason")
+_TEXTS = ("user", "account", "partition", "state", "arm", "variant", "decision", "reason")
 _NUMBERS = (
     "row",
     "job",
@@ -146,7 +159,7 @@ def _statement(wanted: Filter) -> Select[Any]:
     j = jobs.c
     decision, reason = _decided()
     joined: ColumnElement[str] = j.user_name
-    for column in (j.account, j.partition_name, j.state, j.arm, decision, reason):
+    for column in (j.account, j.partition_name, j.state, j.arm, j.variant, decision, reason):
         joined = joined + _BETWEEN + column
     statement = select(
         joined,

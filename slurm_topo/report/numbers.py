@@ -31,6 +31,26 @@ class ArmFigures:
 
 
 @dataclass(frozen=True)
+class VariantFigures:
+    """Runs of one program whose ranks left cores free and lay in one of the two ways on their nodes.
+
+    Attributes
+    ----------
+    variant : str
+        spread or packed.
+    runs, completed : int
+        All of them; those that ended well.
+    time : Value
+        Median seconds of the completed runs; the interval holds their quartiles.
+    """
+
+    variant: str
+    runs: int
+    completed: int
+    time: Value
+
+
+@dataclass(frozen=True)
 class LevelFigures:
     """Bytes of one run that have their lowest common level here.
 
@@ -84,6 +104,10 @@ class ProgramFigures:
         Reasons why runs were left alone, most frequent first.
     switched_back : str
         Why placing was ended for this program; empty: it was not.
+    variants : tuple of VariantFigures
+        Runs whose ranks could be spread or packed; empty: every core has a rank.
+    variant, variant_reason : str
+        The way in use (spread, packed) and why; empty where there is no choice.
     """
 
     program: int
@@ -104,6 +128,9 @@ class ProgramFigures:
     saved: Value
     stood_down: tuple[tuple[str, int], ...]
     switched_back: str
+    variants: tuple[VariantFigures, ...] = ()
+    variant: str = ""
+    variant_reason: str = ""
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,8 @@ class Runs:
         off, observe, advise, enforce.
     decision, reason : Labels
         place, stand-down, trace, none; and why.
+    variant : Labels
+        spread or packed: how the ranks of a placed run lay on their nodes; empty: one way only.
     state : Labels
         Slurm's state, upper case, one word.
     start : float64
@@ -107,6 +109,7 @@ class Runs:
     arm: Labels
     decision: Labels
     reason: Labels
+    variant: Labels
     state: Labels
     start: Floats
     elapsed: Floats
@@ -150,7 +153,7 @@ class Runs:
 
 
 COLUMNS = tuple(f.name for f in fields(Runs))
-LABELS = ("user", "account", "partition", "arm", "decision", "reason", "state")
+LABELS = ("user", "account", "partition", "arm", "decision", "reason", "variant", "state")
 NUMBERS = tuple(
     c for c in COLUMNS if c not in (*LABELS, "row", "job", "program", "placed", "traced", "eligible")
 )
@@ -194,6 +197,8 @@ class Program:
         Digest of its communication graph; empty: none is known.
     switched_back : str
         Why placing was ended for it; empty: it was not.
+    variant, variant_reason : str
+        The way in which its ranks lie on their nodes (spread, packed), and what showed it; empty: nothing.
     """
 
     number: int
@@ -203,6 +208,8 @@ class Program:
     ranks: int = 0
     graph: str = ""
     switched_back: str = ""
+    variant: str = ""
+    variant_reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)

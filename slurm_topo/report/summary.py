@@ -6,11 +6,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from slurm_topo.config import ARMS
+from slurm_topo.config import ARMS, VARIANTS
 from slurm_topo.model import Floats
 from slurm_topo.report.fates import Counts, counted_fates, fates_of, left_alone
 from slurm_topo.report.notice import notices
@@ -21,6 +22,7 @@ from slurm_topo.report.numbers import (
     Notice,
     ProgramFigures,
     Report,
+    VariantFigures,
 )
 from slurm_topo.report.periods import period_labels, period_names, period_of
 from slurm_topo.report.runs import Indices, Labels, Program, Records, Runs, Traffic
@@ -197,6 +199,7 @@ def _program(
         saved=_saved(facts, rows),
         stood_down=_reasons(runs, facts, rows),
         switched_back=program.switched_back,
+        **_packing(program, runs, rows),
     )
 
 
@@ -216,6 +219,21 @@ def _arms(k: int, facts: _Facts) -> tuple[ArmFigures, ...]:
             counts = int(facts.arm_all[j]), int(facts.arm_counts[j]), int(facts.arm_placed[j])
             made.append(ArmFigures(arm, *counts, time))
     return tuple(made)
+
+
+def _packing(program: Program, runs: Runs, rows: NDArray[np.intp]) -> dict[str, Any]:
+    """How the ranks lay on their nodes, where there was a choice, and what that led to."""
+    figures = []
+    for variant in VARIANTS:
+        mine = rows[runs.variant.isin((variant,))[rows]]
+        times = runs.elapsed[mine[runs.completed[mine]]]
+        if len(mine):
+            found = np.quantile(times, (0.5, 0.25, 0.75)) if len(times) else np.full(3, np.nan)
+            figures.append(VariantFigures(variant, len(mine), len(times), _time(found, len(times))))
+    if not figures:
+        return {}
+    reason = program.variant_reason or "no difference shown yet"
+    return {"variants": tuple(figures), "variant": program.variant or VARIANTS[0], "variant_reason": reason}
 
 
 def _levels(traffic: Traffic, rows: Iterable[int]) -> tuple[LevelFigures, ...]:

@@ -156,6 +156,13 @@ def _program(program: ProgramFigures) -> Iterator[str]:
         after = figure(program.time_after, like=program.time_before)
         change = f"  saving {figure(program.saving)}{within}"
         yield f"  time                {figure(program.time_before)} -> {after}{change}"
+    for variant in program.variants:
+        times = f"median {figure(variant.time)}" + (
+            f" ({interval(variant.time)})" if variant.completed else ""
+        )
+        yield f"  ranks {variant.variant:14}{counted(variant.runs, 'run')}, {times}"
+    if program.variants:
+        yield clip(f"  in use: {program.variant:12}{program.variant_reason}", WIDTH)
     if program.stood_down:
         reasons = ", ".join(f"{reason} {count}" for reason, count in program.stood_down)
         yield clip(f"  left alone          {reasons}", WIDTH)

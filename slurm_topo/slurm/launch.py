@@ -6,13 +6,24 @@ Started by the SPANK plugin in srun, with a deadline. Whatever is not certain en
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from slurm_topo.config import Settings
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import CommGraph, Machine, Placement
+from slurm_topo.placement.baselines import baseline_costs
 from slurm_topo.slurm.plan import Plan, RankPlace
 from slurm_topo.slurm.slots import Slots, make_slots
+
+# The kernel's policy for each setting of `memory`. Preferred memory that is full gives way to the next.
+_POLICIES = {
+    "preferred": "preferred",
+    "strict": "bind",
+    "interleave": "interleave",
+    "hbm": "preferred",
+    "none": "none",
+}
 
 
 def plan_step(
@@ -24,6 +35,7 @@ def plan_step(
     job: str,
     settings: Settings,
     seed: int = 0,
+    variant: str = "",
 ) -> Plan:
     """Plan of a step on the allocation that Slurm gave.
 
@@ -38,7 +50,10 @@ def plan_step(
     tasks_per_node
         How many ranks Slurm puts on each node.
     settings
-        ``margin`` and ``budget_s`` count.
+        ``margin``, ``budget_s``, ``packing`` and ``memory`` count.
+    variant
+        ``spread`` or ``packed`` as drawn for this job, which counts where ``packing`` is ``learn``; empty:
+        ``spread``.
 
     Returns
     -------
@@ -54,17 +69,34 @@ def plan_step(
     if graph.ranks != ranks:
         return stand_down("ranks")
     try:
-        slots = make_slots(machine, tasks_per_node, cpus_per_task)
+        wanted = variant if settings.packing == "learn" else settings.packing
+        slots, baseline, variant = _choose(machine, tasks_per_node, cpus_per_task, wanted)
     except PlacementError:
         return stand_down("cores")
 
     from slurm_topo.placement.solve import place
 
     placement = place(graph, slots.machine, effort="launch", budget_s=settings.budget_s, seed=seed)
+    if baseline is not slots:
+        # Slurm's own order of the sockets is cyclic: what it does alone is spread.
+        placement = replace(placement, baselines=baseline_costs(graph, baseline.machine))
     if not placement.cost < (1.0 - settings.margin) * placement.baselines[slurm_way(placement)]:
-        return stand_down("margin", placement)
+        # They lie as Slurm has them, which a program that could be packed has to be compared with.
+        return replace(stand_down("margin", placement), variant=variant and "spread")
     plan = _plan(job, ranks, cpus_per_task, "place", "cost", digest, machine, placement)
-    return _with_places(plan, machine, slots, placement)
+    plan = replace(plan, variant=variant, memory=_POLICIES[settings.memory])
+    return _with_places(plan, machine, slots, placement, settings.memory)
+
+
+def _choose(
+    machine: Machine, tasks_per_node: list[int], cpus_per_task: int, variant: str
+) -> tuple[Slots, Slots, str]:
+    """Slots to place on, those that Slurm alone would take, and the variant; empty: there is one way only."""
+    spread = make_slots(machine, tasks_per_node, cpus_per_task)
+    packed = make_slots(machine, tasks_per_node, cpus_per_task, packed=True)
+    if {frozenset(slot) for slot in spread.cores} == {frozenset(slot) for slot in packed.cores}:
+        return spread, spread, ""
+    return (packed, spread, "packed") if variant == "packed" else (spread, spread, "spread")
 
 
 def slurm_way(placement: Placement) -> str:
@@ -102,14 +134,28 @@ def _plan(
     )
 
 
-def _with_places(plan: Plan, machine: Machine, slots: Slots, placement: Placement) -> Plan:
+def _with_places(plan: Plan, machine: Machine, slots: Slots, placement: Placement, memory: str) -> Plan:
     places = []
+    nodes_of = _interleaved(machine) if memory == "interleave" else {}
     for slot in placement.core_of_rank.tolist():
         cores = slots.cores[slot]
         cpus = sorted(p for c in cores for p in machine.pus[c])
-        mem = sorted({int(machine.numa[c]) for c in cores if machine.numa[c] >= 0})
-        places.append(RankPlace(int(machine.node[cores[0]]), tuple(cpus), tuple(mem)))
-    return Plan(**{**vars(plan), "nodes": machine.node_names, "places": tuple(places)})
+        node = int(machine.node[cores[0]])
+        mem = nodes_of.get(node) or _near_memory(machine, cores, memory == "hbm")
+        places.append(RankPlace(node, tuple(cpus), mem))
+    return replace(plan, nodes=machine.node_names, places=tuple(places))
+
+
+def _near_memory(machine: Machine, cores: tuple[int, ...], hbm: bool) -> tuple[int, ...]:
+    """NUMA nodes of these cores; of high-bandwidth memory where that is wanted and there."""
+    fast = {n for c in cores for n in machine.hbm[c]} if hbm and machine.hbm else set()
+    return tuple(sorted(fast or {int(machine.numa[c]) for c in cores if machine.numa[c] >= 0}))
+
+
+def _interleaved(machine: Machine) -> dict[int, tuple[int, ...]]:
+    """NUMA nodes of all cores of the job, by node: pages of every rank go round them."""
+    pairs = {(int(n), int(m)) for n, m in zip(machine.node, machine.numa, strict=True) if m >= 0}
+    return {node: tuple(sorted(m for n, m in pairs if n == node)) for node, _ in pairs}
 
 
 def graph_digest_of(path: Path) -> str:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from slurm_topo.config import VARIANTS
 from slurm_topo.errors import InputError
 from slurm_topo.output import write_output
 from slurm_topo.units import expand_ints, fold_ints
@@ -13,6 +14,8 @@ from slurm_topo.units import expand_ints, fold_ints
 HEADER = "slurm-topo-plan 1"
 MAX_BYTES = 16 << 20
 DECISIONS = ("place", "stand-down")
+# Memory policies by the kernel's names; empty: the node's own plugin decides.
+MEMORY = ("preferred", "bind", "interleave", "none", "")
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,10 @@ class Plan:
         ``place`` or ``stand-down``.
     ranks, cpus_per_task : int
         Shape of the step.
+    variant : str
+        ``spread`` or ``packed``; empty: the ranks could not lie in another way.
+    memory : str
+        Policy for the NUMA nodes of ``RankPlace.mem``, one of :data:`MEMORY`.
     cost : float
         Predicted seconds of the placement, NaN where none was computed.
     baselines : mapping of str to float
@@ -62,6 +69,8 @@ class Plan:
     graph: str = "-"
     machine: str = "-"
     solver: str = "-"
+    variant: str = ""
+    memory: str = ""
     cost: float = float("nan")
     baselines: Mapping[str, float] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
@@ -80,6 +89,7 @@ def format_plan(plan: Plan) -> str:
         f"graph {plan.graph}",
         f"machine {plan.machine}",
         f"solver {plan.solver}",
+        *(f"{name} {word}" for name, word in (("variant", plan.variant), ("memory", plan.memory)) if word),
         f"cost {plan.cost!r}",
         *(f"baseline {name} {value!r}" for name, value in plan.baselines.items()),
         f"nodes {len(plan.nodes)}",
@@ -168,6 +178,8 @@ def parse_plan(text: str) -> Plan:
         graph=single.get("graph", "-"),
         machine=single.get("machine", "-"),
         solver=single.get("solver", "-"),
+        variant=single.get("variant", ""),
+        memory=single.get("memory", ""),
         cost=float(single.get("cost", "nan")),
         baselines=baselines,
         nodes=tuple(nodes),
@@ -197,6 +209,10 @@ def _check(plan: Plan, last: str) -> None:
         raise ValueError("the last line does not close it: it is truncated")
     if plan.decision not in DECISIONS:
         raise ValueError(f"decision {plan.decision!r} is unknown")
+    if plan.variant not in ("", *VARIANTS):
+        raise ValueError(f"variant {plan.variant!r} is unknown")
+    if plan.memory not in MEMORY:
+        raise ValueError(f"memory {plan.memory!r} is unknown")
     if plan.decision == "place" and len(plan.places) != plan.ranks:
         raise ValueError(f"it places {len(plan.places)} of {plan.ranks} ranks")
     if any(not 0 <= p.node < len(plan.nodes) for p in plan.places):

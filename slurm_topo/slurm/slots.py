@@ -2,18 +2,22 @@
 
 Slurm decides how many tasks a node gets, and we keep that: memory and the user's own wish depend on it.
 Which cores of the node they get is ours: ranks are spread evenly over the domains of the node (NUMA before
-L3), because each domain has its own memory bandwidth.
+L3), because each domain has its own memory bandwidth; or packed into as few domains as hold them, because
+messages inside a domain are cheaper. Both are the same where every core has a rank.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import Ints, Machine
+
+# Room of each group and number of tasks -> tasks of each group.
+_Share = Callable[[list[int], int], list[int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +36,9 @@ class Slots:
     cores: tuple[tuple[int, ...], ...]
 
 
-def make_slots(machine: Machine, tasks_per_node: Sequence[int], cpus_per_task: int) -> Slots:
+def make_slots(
+    machine: Machine, tasks_per_node: Sequence[int], cpus_per_task: int, packed: bool = False
+) -> Slots:
     """Slots of an allocation.
 
     Parameters
@@ -43,6 +49,8 @@ def make_slots(machine: Machine, tasks_per_node: Sequence[int], cpus_per_task: i
         Number of ranks on each node of ``machine.node_names``.
     cpus_per_task
         Slurm CPUs (threads, or cores where the machine has one thread a core) of each rank.
+    packed
+        Fill domain after domain instead of all evenly.
 
     Raises
     ------
@@ -58,7 +66,8 @@ def make_slots(machine: Machine, tasks_per_node: Sequence[int], cpus_per_task: i
                 f"node {machine.node_names[node]}: {tasks} ranks of {width} cores do not fit on "
                 f"{len(cores)} cores; ask for more nodes or fewer ranks a node"
             )
-        slots.extend(_spread(machine, cores, len(machine.levels) - 1, tasks, width))
+        share = _full_share if packed else _even_share
+        slots.extend(_deal(machine, cores, len(machine.levels) - 1, tasks, width, share))
     return Slots(_reduce(machine, slots), tuple(slots))
 
 
@@ -67,8 +76,10 @@ def _cores_per_rank(machine: Machine, cores: Ints, cpus_per_task: int) -> int:
     return -(-max(cpus_per_task, 1) // threads)
 
 
-def _spread(machine: Machine, cores: Ints, level: int, tasks: int, width: int) -> list[tuple[int, ...]]:
-    """Split ``tasks`` as evenly over the groups below ``level`` as their sizes allow."""
+def _deal(
+    machine: Machine, cores: Ints, level: int, tasks: int, width: int, share_out: _Share
+) -> list[tuple[int, ...]]:
+    """Split ``tasks`` over the groups below ``level``, each group's again over those in it."""
     if tasks == 0:
         return []
     if level == 0:
@@ -79,11 +90,11 @@ def _spread(machine: Machine, cores: Ints, level: int, tasks: int, width: int) -
     if sum(capacity) < tasks:
         # Domains smaller than a rank: ranks have to cross them.
         return [tuple(int(c) for c in cores[i * width : (i + 1) * width]) for i in range(tasks)]
-    share = _even_share(capacity, tasks)
+    share = share_out(capacity, tasks)
     return [
         slot
         for child, count in zip(children, share, strict=True)
-        for slot in _spread(machine, child, level - 1, count, width)
+        for slot in _deal(machine, child, level - 1, count, width, share_out)
     ]
 
 
@@ -93,6 +104,18 @@ def _even_share(capacity: list[int], tasks: int) -> list[int]:
     for _ in range(tasks):
         open_groups = [i for i, c in enumerate(capacity) if share[i] < c]
         share[min(open_groups, key=lambda i: (share[i], i))] += 1
+    return share
+
+
+def _full_share(capacity: list[int], tasks: int) -> list[int]:
+    """Fill the roomiest groups; the rest goes where it fits most tightly, first one first."""
+    share = [0] * len(capacity)
+    while tasks:
+        left = [i for i, c in enumerate(capacity) if c and not share[i]]
+        enough = [i for i in left if capacity[i] >= tasks]
+        chosen = min(enough, key=capacity.__getitem__) if enough else max(left, key=capacity.__getitem__)
+        share[chosen] = min(capacity[chosen], tasks)
+        tasks -= share[chosen]
     return share
 
 
@@ -106,4 +129,7 @@ def _reduce(machine: Machine, slots: list[tuple[int, ...]]) -> Machine:
         pus=tuple(tuple(sorted(p for c in slot for p in machine.pus[c])) for slot in slots),
         numa=machine.numa[first],
         meta=machine.meta,
+        hbm=tuple(tuple(sorted({n for c in s for n in machine.hbm[c]})) for s in slots)
+        if machine.hbm
+        else (),
     )

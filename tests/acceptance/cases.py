@@ -18,11 +18,12 @@ def case(name: str, script: str, limit_s: int = 120) -> Case:
 
 def setup(shape: Shape) -> Case:
     """The administrator's part: what the nodes look like, read from one of them."""
+    gpus = {"gpus": {"pus": shape.gpu_cpus()}} if shape.gres_lines() else {}
     description = {
         "format": "slurm-topo-cluster",
         "version": 1,
         "name": "acceptance",
-        "classes": {"numa": {"hwloc": "node.xml"}},
+        "classes": {"numa": {"hwloc": "node.xml", **gpus}},
         "nodes": [{"names": node.name, "class": "numa"} for node in shape.nodes],
         "switches": [{"name": "leaf", "nodes": ",".join(node.name for node in shape.nodes)}],
     }
@@ -35,6 +36,7 @@ cat >{CLUSTER_FILE} <<'END'
 END
 cp -r /etc/slurm-topo $out/
 slurm-topo machine show {CLUSTER_FILE}
+slurm-topo machine show /etc/slurm-topo/node.xml
 numactl -H
 """,
     )
@@ -123,4 +125,78 @@ SMT_CASES = (
     case("20-cores", "wait_for $(submit alice ring.sh -J cores -N 1 -n 8 -c 2)\n"),
     case("21-threads", "wait_for $(submit alice ring.sh -J threads -N 1 -n 16)\n", 90),
     case("22-single", "wait_for $(submit alice ring.sh -J single -N 1 -n 8 --threads-per-core=1)\n"),
+)
+
+MEMORY_TRACE = case(
+    "01-trace",
+    "traced -J trace8 -N 1 -n 8 -w n1\ntraced -J trace6 -N 1 -n 6 -w n1\ntraced -J trace4 -N 1 -n 4 -w n1\n",
+    400,
+)
+
+# A description of the same nodes as Slurm counts them: nobody has captured one.
+COUNTED = {
+    "format": "slurm-topo-cluster",
+    "version": 1,
+    "classes": {"counted": {"sockets": 4, "cores_per_socket": 2}},
+    "nodes": [{"names": "n[1-3]", "class": "counted"}],
+}
+
+MEMORY_CASES = (
+    case(
+        "30-policies",
+        """
+run() { wait_for $(submit alice ring.sh -J $1 -N 1 -n 8 -w n1); }
+run plain
+for word in strict interleave hbm none; do
+	setting memory "\\"$word\\""
+	run $word
+done
+""",
+        300,
+    ),
+    # More than the high-bandwidth memory holds.
+    case(
+        "31-full",
+        """
+setting memory '"hbm"'
+export MEGABYTES=48
+wait_for $(submit alice ring.sh -J full -N 1 -n 8 -w n1)
+""",
+    ),
+    # Four ranks on eight cores.
+    case(
+        "32-packed",
+        """
+setting memory '"preferred"'
+setting packing '"packed"'
+wait_for $(submit alice ring.sh -J packed -N 1 -n 4 -w n1 --exclusive)
+setting packing '"learn"'
+""",
+    ),
+    # Three nodes with GPUs of three makers; on each the first GPU and a NUMA node are taken.
+    case(
+        "40-gpus",
+        """
+holds=
+for node in n1 n2 n3; do holds="$holds $(hold $node 2 --gres=gpu:1 --ntasks-per-socket=2)"; done
+gpus() { submit alice ring.sh -J $1 -N 1 -n 6 -w $2 --gres=gpu:2; }
+wait_for $(gpus nvidia n1) $(gpus amd n2) $(gpus intel n3)
+sed -i 's/$/ gpus=isolate/' /etc/slurm/plugstack.conf.d/slurm-topo.conf
+wait_for $(gpus isolated n1)
+sed -i 's/ gpus=isolate$//' /etc/slurm/plugstack.conf.d/slurm-topo.conf
+scancel $holds
+wait_for $holds
+""",
+        400,
+    ),
+    case(
+        "50-counted",
+        f"""
+cat >/etc/slurm-topo/counted.json <<'END'
+{json.dumps(COUNTED)}
+END
+setting cluster '"/etc/slurm-topo/counted.json"'
+wait_for $(submit alice ring.sh -J counted -N 1 -n 8 -w n1)
+""",
+    ),
 )

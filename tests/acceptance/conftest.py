@@ -9,13 +9,32 @@ from pathlib import Path
 
 import pytest
 
-from tests.acceptance.cases import NUMA_CASES, NUMA_TRACE, SMT_CASES, SMT_TRACE, SYNC, setup
+from tests.acceptance.cases import (
+    MEMORY_CASES,
+    MEMORY_TRACE,
+    NUMA_CASES,
+    NUMA_TRACE,
+    SMT_CASES,
+    SMT_TRACE,
+    SYNC,
+    setup,
+)
 from tests.acceptance.guest import Results, run_guest
 from tests.acceptance.image import CACHE
 from tests.acceptance.shape import Node, Shape
 from tests.acceptance.site import site_files
 
 NUMA = Shape("numa")
+MEMORY = Shape(
+    "memory",
+    cores=2,
+    hbm=True,
+    nodes=(
+        Node("n1", "192.0.2.11", gpus="nvidia"),
+        Node("n2", "192.0.2.12", gpus="amd"),
+        Node("n3", "192.0.2.13", gpus="intel"),
+    ),
+)
 SMT = Shape("smt", cores=2, threads=2, nodes=(Node("n1", "192.0.2.11"),))
 TOOLS = ("debootstrap", "qemu-system-x86_64", "mke2fs", "debugfs", "mpicc", "dpkg", "apt-get")
 
@@ -47,6 +66,12 @@ def numa() -> Results:
 def smt() -> Results:
     """A Slurm node of four NUMA nodes with two cores of two threads each."""
     return _run(SMT, [setup(SMT), SMT_TRACE, SYNC, *SMT_CASES])
+
+
+@pytest.fixture(scope="session")
+def memory() -> Results:
+    """Three Slurm nodes on a machine of four NUMA nodes with two cores each, HBM and GPUs."""
+    return _run(MEMORY, [setup(MEMORY), MEMORY_TRACE, SYNC, *MEMORY_CASES])
 
 
 @pytest.fixture

@@ -28,6 +28,8 @@ class Rank:
         As get_mempolicy tells.
     pages : mapping of int to int
         NUMA node -> pages of the memory that the rank touched, as move_pages tells.
+    devices : mapping of int to str
+        Number of a GPU's device -> ``usable`` or ``denied``.
     numa_maps : str
         Line of /proc/self/numa_maps of that memory.
     """
@@ -40,6 +42,7 @@ class Rank:
     policy_nodes: frozenset[int]
     pages: dict[int, int]
     numa_maps: str
+    devices: dict[int, str]
     environment: dict[str, str]
 
     @property
@@ -64,6 +67,7 @@ def _rank(values: dict[str, Any]) -> Rank:
         policy_nodes=frozenset(n for n in range(64) if values["policy_mask"] >> n & 1),
         pages={int(node): count for node, count in values["pages"].items()},
         numa_maps=values["numa_maps"],
+        devices={int(number): word for number, word in values["devices"].items()},
         environment=values["environment"],
     )
 

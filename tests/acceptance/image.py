@@ -132,7 +132,7 @@ def _put(tree: Path, name: str, text: str, mode: int = 0o644) -> None:
 def _configure(tree: Path, veth: Path) -> None:
     """What makes the folder a machine: process 1, names, the MPI program of the cases."""
     _put(tree, "init.sh", (GUEST / "init.sh").read_text(), 0o755)
-    hosts = "127.0.0.1 localhost\n192.0.2.1 head\n192.0.2.11 n1\n192.0.2.12 n2\n"
+    hosts = "127.0.0.1 localhost\n192.0.2.1 head\n192.0.2.11 n1\n192.0.2.12 n2\n192.0.2.13 n3\n"
     _put(tree, "etc/hosts", hosts)
     _put(tree, "etc/hostname", "head\n")
     _put(tree, "etc/openmpi/openmpi-mca-params.conf", OPENMPI)

@@ -33,7 +33,8 @@ def site_files(shape: Shape) -> dict[str, str]:
     plugin = (PROJECT / "conf/plugstack.conf.d/slurm-topo.conf").read_text()
     return {
         "slurm/slurm.conf": slurm_conf(shape),
-        "slurm/cgroup.conf": CGROUP,
+        "slurm/cgroup.conf": CGROUP + ("ConstrainDevices=yes\n" if shape.gres_lines() else ""),
+        **({"slurm/gres.conf": shape.gres_lines()} if shape.gres_lines() else {}),
         "slurm/slurmdbd.conf": DATABASE,
         "slurm/plugstack.conf": "include /etc/slurm/plugstack.conf.d/*.conf\n",
         "slurm/plugstack.conf.d/slurm-topo.conf": re.sub(
@@ -91,6 +92,8 @@ def slurm_conf(shape: Shape) -> str:
         "AccountingStorageHost": "192.0.2.1",
         "AccountingStoreFlags": "job_comment,job_env,job_script",
     }
+    if shape.gres_lines():
+        settings["GresTypes"] = "gpu"
     lines = [f"{key}={value}" for key, value in settings.items()]
     names = ",".join(node.name for node in shape.nodes)
     lines += [

@@ -64,3 +64,60 @@ def test_draw_differs_between_processes(start):
     controller, other = start(), start()
     controller.write_advice(controller.keys()[0], holdout="0.5")
     assert arms(controller, 64) != arms(other, 64)
+
+
+def variants(controller, count: int) -> list[str | None]:
+    drawn = []
+    for _ in range(count):
+        job = controller.job({})
+        controller.submit(job)
+        drawn.append(job.marks.get("VARIANT"))
+    return drawn
+
+
+@pytest.mark.parametrize(("used", "other"), [("spread", "packed"), ("packed", "spread")])
+def test_small_share_tries_the_other_variant(start, used, other):
+    controller = start()
+    controller.write_advice(controller.keys()[0], variant=used, trial="0.1")
+    drawn = variants(controller, 2000)
+    assert set(drawn) == {used, other}
+    # Binomial with n = 2000, p = 0.1: six standard deviations are 0.040.
+    assert abs(drawn.count(other) / 2000 - 0.1) < 0.040
+
+
+def test_variant_and_arm_are_drawn_apart(start):
+    controller = start()
+    controller.write_advice(controller.keys()[0], variant="spread", trial="0.5", holdout="0.5")
+    seen = set()
+    for _ in range(64):
+        job = controller.job({})
+        controller.submit(job)
+        seen.add((job.marks["ARM"], job.marks.get("VARIANT")))
+    # Who is held out has none.
+    assert seen == {("observe", None), ("enforce", "spread"), ("enforce", "packed")}
+
+
+def test_variant_is_in_the_comment(start):
+    controller = start()
+    controller.write_advice(controller.keys()[0], variant="packed", trial="0")
+    job = controller.job({})
+    controller.submit(job)
+    assert job.marks["VARIANT"] == "packed"
+    assert job.comment.endswith(" graph=ab12 variant=packed")
+
+
+def test_variant_of_the_job_that_submits_is_not_inherited(start):
+    controller = start()
+    controller.write_advice(controller.keys()[0])
+    job = controller.job({"SLURM_TOPO_JOB_VARIANT": "packed"})
+    controller.submit(job)
+    assert not job.marks.get("VARIANT")
+
+
+@pytest.mark.parametrize(("variant", "trial"), [("scattered", "0.1"), ("packed", "2")])
+def test_advice_with_another_variant_is_malformed(start, variant, trial):
+    controller = start()
+    controller.write_advice(controller.keys()[0], variant=variant, trial=trial)
+    job = controller.job({})
+    controller.submit(job)
+    assert "reason=advice-malformed" in job.comment

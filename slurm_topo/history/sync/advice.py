@@ -13,6 +13,7 @@ from sqlalchemy import Connection, func, select
 from slurm_topo.config import ARMS, Settings
 from slurm_topo.errors import HistoryError
 from slurm_topo.history.schema import graphs, jobs, program_keys, programs
+from slurm_topo.history.sync import packing
 from slurm_topo.output import write_whole
 
 # Programs that nobody ran for this long have no advice; a graph as old is traced again.
@@ -34,6 +35,8 @@ class Advice:
     arm: str
     holdout: float
     trace: bool
+    variant: str = ""
+    trial: float = 0.0
 
 
 def format_advice(advice: Advice) -> str:
@@ -43,6 +46,8 @@ def format_advice(advice: Advice) -> str:
         lines.append(f"graph {advice.graph}")
     if advice.ranks:
         lines.append(f"ranks {advice.ranks}")
+    if advice.variant:
+        lines += [f"variant {advice.variant}", f"trial {_share(advice.trial)}"]
     lines += [f"arm {advice.arm}", f"holdout {_share(advice.holdout)}", f"trace {int(advice.trace)}", "end"]
     return "\n".join(lines) + "\n"
 
@@ -75,6 +80,7 @@ def make_advice(connection: Connection, settings: Settings, now: int) -> list[Ad
         .where(program_keys.c.last_seen >= now - FORGET_S)
         .order_by(program_keys.c.last_seen, programs.c.id)
     ).mappings()
+    choice = packing.with_choice(connection) if settings.packing == "learn" else set()
     stale, silent = _stale_programs(connection, now), _silent_programs(connection, now)
     ranks = {row.digest: row.ranks for row in connection.execute(select(graphs.c.digest, graphs.c.ranks))}
     chosen: dict[str, Advice] = {}
@@ -91,6 +97,8 @@ def make_advice(connection: Connection, settings: Settings, now: int) -> list[Ad
             arm=_lowest(settings.arm, row["arm"]),
             holdout=settings.holdout,
             trace=row["id"] not in silent and (loose or graph is None or row["id"] in stale),
+            variant=(row["variant"] or packing.DEFAULT) if row["id"] in choice else "",
+            trial=settings.trial,
         )
     return sorted(chosen.values(), key=lambda a: a.key)
 

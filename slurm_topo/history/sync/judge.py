@@ -8,9 +8,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, func, literal, select, update
 
 from slurm_topo.history.schema import jobs, programs
+from slurm_topo.history.sync.packing import DEFAULT
 
 # Runs of each kind that a verdict needs, and the newest that count.
 ENOUGH, NEWEST = 5, 50
@@ -56,7 +57,7 @@ def _standard_error(times: Sequence[float]) -> float:
     return _MEDIAN * deviation / math.sqrt(len(times))
 
 
-def switch_back(connection: Connection, now: int) -> list[str]:
+def switch_back(connection: Connection, now: int, packing: str = "learn") -> list[str]:
     """Set the arm of programs that do not pay; returns a line for each.
 
     A program that was set free by an administrator (``arm_time`` without ``arm``) is judged by later runs.
@@ -64,7 +65,7 @@ def switch_back(connection: Connection, now: int) -> list[str]:
     columns = (programs.c.id, programs.c.name, programs.c.user_name, programs.c.arm_time)
     waiting = {row.id: row for row in connection.execute(select(*columns).where(programs.c.arm.is_(None)))}
     lines = []
-    for number, (placed, other) in sorted(_times(connection, set(waiting)).items()):
+    for number, (placed, other) in sorted(_times(connection, set(waiting), packing).items()):
         verdict = judge(placed, other)
         if verdict is None or not verdict.worse:
             continue
@@ -81,13 +82,20 @@ def switch_back(connection: Connection, now: int) -> list[str]:
     return lines
 
 
-def _times(connection: Connection, waiting: set[int]) -> dict[int, tuple[list[float], list[float]]]:
-    """Times of the newest completed runs of each program: placed ones, and those of the arm ``observe``."""
+def _times(
+    connection: Connection, waiting: set[int], packing: str
+) -> dict[int, tuple[list[float], list[float]]]:
+    """Times of the newest completed runs of each program: placed ones, and those of the arm ``observe``.
+
+    Of the placed ones those count that lay as the program's ranks lie now, not what was or is only tried.
+    """
+    used = func.coalesce(programs.c.variant, DEFAULT) if packing == "learn" else literal(packing)
     query = (
         select(jobs.c.program_id, jobs.c.placed, jobs.c.run_s, jobs.c.elapsed_s, programs.c.arm_time)
         .join(programs, programs.c.id == jobs.c.program_id)
         .where(jobs.c.state == "COMPLETED", jobs.c.final == 1, programs.c.arm.is_(None))
         .where((jobs.c.placed == 1) | (jobs.c.arm == "observe"))
+        .where((jobs.c.variant == "") | (jobs.c.variant == used))
         .order_by(jobs.c.submitted.desc())
     )
     found: dict[int, tuple[list[float], list[float]]] = defaultdict(lambda: ([], []))

@@ -126,6 +126,7 @@ def _decision(record: Record, plans: Mapping[str, tuple[Plan, str]], with_plan: 
         "seconds": values.number(told.get("seconds")),
         "plan_path": path,
         "plan": text,
+        "variant": plan.variant if plan else _word(told, "variant", 16),
         "record_digest": record.digest,
     }
 
@@ -204,7 +205,15 @@ def _summarise(ledger: Ledger, job_id: int) -> None:
     placed = [row for row in rows if row["decision"] == "place"]
     # A job that was placed once is a placed job, whatever its last small step was.
     told = placed[-1] if placed else rows[-1]
-    found = {"decision": told["decision"], "reason": told["reason"], "placed": int(bool(placed))}
+    # Where Slurm's own order was not beaten, the ranks lay as that has them: spread.
+    left = [row for row in rows if (row["decision"], row["reason"]) == ("stand-down", "margin")]
+    variants = {row["variant"] for row in placed or left}
+    found = {
+        "decision": told["decision"],
+        "reason": told["reason"],
+        "placed": int(bool(placed)),
+        "variant": variants.pop() if len(variants) == 1 else "",
+    }
     # The hook's own word is better, but a site may have written over it.
     if not ledger.jobs[job_id]["arm"]:
         found["arm"] = told["arm"]

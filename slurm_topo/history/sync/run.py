@@ -15,7 +15,7 @@ from slurm_topo.errors import SlurmError, SlurmTopoError
 from slurm_topo.history.database import database_errors, transaction
 from slurm_topo.history.schema import files, graphs, jobs
 from slurm_topo.history.store import History, open_history
-from slurm_topo.history.sync import accounting, advice, judge, measure
+from slurm_topo.history.sync import accounting, advice, judge, measure, packing
 from slurm_topo.history.sync.cluster import update_cluster
 from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
@@ -49,6 +49,8 @@ class SyncResult:
         Jobs whose lines in the history were written or changed.
     pruned : int
         Old files that were removed from users' folders.
+    repacked, switched : lists of str
+        Programs whose ranks lie another way from now on, and programs that are placed no more: a line each.
     open_jobs : list of int
         Jobs with files in the spool whose accounting record is not closed yet.
     error : SlurmTopoError or None
@@ -57,6 +59,7 @@ class SyncResult:
 
     jobs: int = 0
     outcome: Outcome = field(default_factory=Outcome)
+    repacked: list[str] = field(default_factory=list)
     switched: list[str] = field(default_factory=list)
     written: int = 0
     removed: int = 0
@@ -118,7 +121,9 @@ def sync_once(
         hook("spool-done")
         with transaction(history.engine) as connection:
             choose_graphs(connection, take_choices(connection))
-            result.switched = judge.switch_back(connection, now)
+            if settings.packing == "learn":
+                result.repacked = packing.choose_variants(connection, now)
+            result.switched = judge.switch_back(connection, now, settings.packing)
             connection.execute(
                 delete(files).where(files.c.status == "read", files.c.seen < now - _REMEMBER_FILES_S)
             )

@@ -18,10 +18,14 @@ wait_running() {
 	until [ "$(squeue -h -t R -j $1 2>/dev/null | wc -l)" = 1 ]; do sleep 0.3; done
 }
 
-# hold NODE CORES: a job that takes cores of a node and does nothing; prints its number.
+# setting KEY VALUE: a line of slurm_topo's settings.
+setting() { sed -i "s|^$1 = .*|$1 = $2|" /etc/slurm-topo/slurm-topo.toml; }
+
+# hold NODE CORES [OPTIONS]: a job that takes cores of a node and does nothing; prints its number.
 hold() {
-	local job
-	job=$(su bob -c "sbatch --parsable -J hold -o /dev/null --topo=off -w $1 -n $2 --wrap 'sleep 500'")
+	local job node=$1 cores=$2
+	shift 2
+	job=$(su bob -c "sbatch --parsable -J hold -o /dev/null --topo=off -w $node -n $cores $* --wrap 'sleep 900'")
 	wait_running $job
 	echo $job
 }

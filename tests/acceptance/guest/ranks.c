@@ -2,9 +2,12 @@
  * An MPI program that tells where it ran: ranks OFFSET MEGABYTES ROUNDS FILE-PREFIX
  *
  * Each rank touches MEGABYTES of fresh memory, exchanges 64 KiB ROUNDS times with the ranks OFFSET before and behind it, and
- * writes FILE-PREFIX.<rank>.json: its mask, its memory policy and the NUMA nodes of its pages, as the kernel tells them.
+ * writes FILE-PREFIX.<rank>.json: its mask, its memory policy and the NUMA nodes of its pages, as the kernel tells them, and
+ * which of the devices /dev/stgpu* it may use.
  */
 #define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +72,9 @@ static void count_pages(char *memory, size_t pages, long count[NODES])
 static void write_environment(FILE *out)
 {
 	static const char *const names[] = { "SLURM_CPU_BIND", "SLURM_CPU_BIND_LIST", "SLURM_DISTRIBUTION", "OMP_NUM_THREADS",
-					     "OMP_PLACES", "GOMP_CPU_AFFINITY", "LD_PRELOAD", "SLURM_TOPO_JOB_PLAN",
+					     "OMP_PLACES", "GOMP_CPU_AFFINITY", "OMP_PROC_BIND", "LD_PRELOAD",
+					     "CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+					     "SLURM_STEP_GPUS", "SLURM_TOPO_JOB_PLAN",
 					     "SLURM_TOPO_JOB_ARM", "SLURM_TOPO_JOB_TRACE" };
 	const char *separator = "";
 
@@ -80,6 +85,29 @@ static void write_environment(FILE *out)
 			separator = ", ";
 		}
 	fprintf(out, "}");
+}
+
+/* A device of no driver: ENXIO for those who may use it, EPERM for all others. */
+static void write_devices(FILE *out)
+{
+	const char *separator = "";
+	char path[32];
+
+	fprintf(out, "\"devices\": {");
+	for (int i = 0; i < 4; i++) {
+		int fd;
+
+		snprintf(path, sizeof(path), "/dev/stgpu%d", i);
+		fd = open(path, O_RDWR);
+		if (fd < 0 && errno == ENOENT)
+			continue;
+		fprintf(out, "%s\"%d\": \"%s\"", separator, i,
+			fd >= 0 || errno == ENXIO ? "usable" : errno == EPERM ? "denied" : strerror(errno));
+		separator = ", ";
+		if (fd >= 0)
+			close(fd);
+	}
+	fprintf(out, "}, ");
 }
 
 static void tell(const char *prefix, int rank, int size, char *memory, size_t bytes)
@@ -109,6 +137,7 @@ static void tell(const char *prefix, int rank, int size, char *memory, size_t by
 			separator = ", ";
 		}
 	fprintf(out, "}, \"numa_maps\": \"%s\", ", numa_maps(memory));
+	write_devices(out);
 	write_environment(out);
 	fprintf(out, "}\n");
 	fclose(out);

@@ -68,6 +68,7 @@ static int drive_plan(char **argv)
 	else {
 		printf("job %u ranks %u cpus %u place %d reason %s cost %g baseline %g nodes %u\n", plan.job, plan.ranks,
 		       plan.cpus_per_task, plan.place, plan.reason, plan.cost, plan.baseline, plan.node_count);
+		printf("variant %s memory %d\n", plan.variant[0] ? plan.variant : "-", plan.memory);
 		for (uint32_t r = 0; plan.rank && r < plan.ranks; r++)
 			printf("rank %u %s cpus=%.*s\n", r, plan.nodes[plan.rank[r].node], (int)plan.rank[r].cpus.len,
 			       plan.rank[r].cpus.text ? plan.rank[r].cpus.text : "");

@@ -23,7 +23,7 @@ def test_arguments_are_read(drive: Drive) -> None:
     ).stdout  # fmt: skip
     assert out == (
         "spool /s local_dir /l tracer /t.so place /p config /c "
-        "kill /k deadline 250 memory 1 gpus 1 openmp 0\n"
+        "kill /k deadline 250 memory 2 gpus 1 openmp 0\n"
     )
 
 

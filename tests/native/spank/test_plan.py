@@ -54,7 +54,8 @@ def write(folder: Path, text: str | bytes) -> str:
 def test_plan_is_read(drive: Drive, tmp_path: Path) -> None:
     out = drive("plan", write(tmp_path, PLAN)).stdout.splitlines()
     assert out[0] == "job 77 ranks 4 cpus 1 place 1 reason cost cost 0.0123 baseline 0.0456 nodes 2"
-    assert out[1:] == ["rank 0 n2 cpus=0-1", "rank 1 n1 cpus=4", "rank 2 n2 cpus=2", "rank 3 n1 cpus=5,7"]
+    assert out[1] == "variant - memory 0"
+    assert out[2:] == ["rank 0 n2 cpus=0-1", "rank 1 n1 cpus=4", "rank 2 n2 cpus=2", "rank 3 n1 cpus=5,7"]
 
 
 def test_plan_of_the_python_writer_is_read(drive: Drive, tmp_path: Path) -> None:
@@ -74,6 +75,22 @@ def test_plan_of_the_python_writer_is_read(drive: Drive, tmp_path: Path) -> None
         "place 1 reason cost cost 1e-07 baseline 2e-07 nodes 2" in drive("plan", str(tmp_path / "a")).stdout
     )
     assert "place 0 reason margin cost -1 baseline -1 nodes 0" in drive("plan", str(tmp_path / "b")).stdout
+
+
+def test_variant_and_memory_of_the_python_writer_are_read(drive: Drive, tmp_path: Path) -> None:
+    plan = pytest.importorskip("slurm_topo.slurm.plan")
+    for number, memory in enumerate(("preferred", "bind", "interleave", "none"), 1):
+        made = plan.Plan("77", 4, 1, "stand-down", "margin", variant="packed", memory=memory)
+        plan.write_plan(made, tmp_path / "a")
+        assert f"variant packed memory {number}\n" in drive("plan", str(tmp_path / "a")).stdout
+
+
+@pytest.mark.parametrize(
+    "line", ["memory hbm", "memory plan", "memory ", "variant a b", "variant " + "x" * 40]
+)
+def test_wrong_variant_and_memory_are_refused(drive: Drive, tmp_path: Path, line: str) -> None:
+    text = PLAN.replace("solver ", f"{line}\nsolver ")
+    assert drive("plan", write(tmp_path, text)).stdout == "error plan: damaged at line 10\n"
 
 
 @pytest.mark.parametrize("text", [PLAN, STAND_DOWN], ids=["place", "stand-down"])

@@ -69,6 +69,18 @@ def test_other_allocation_gets_a_plan_of_its_own(site: Site, change: dict[str, s
     assert len(site.calls) == 2
 
 
+def test_other_variant_gets_a_plan_of_its_own(site: Site) -> None:
+    site.srun()
+    site.srun(SLURM_TOPO_JOB_VARIANT="packed")
+    assert len(site.calls) == 2
+
+
+def test_variant_of_the_plan_is_recorded(site: Site) -> None:
+    (site.folder / "answer").write_text(site.text.replace("cost 0.5", "variant packed\ncost 0.5"))
+    site.srun()
+    assert site.records()[0]["variant"] == "packed"
+
+
 def test_damaged_plan_is_computed_again(site: Site) -> None:
     site.srun()
     site.plan().write_text(site.text[:100])

@@ -50,6 +50,8 @@ def openmp_of(result: Any) -> dict[str, str]:
             {"OMP_NUM_THREADS": "7", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-1"},
         ),
         ({"OMP_PROC_BIND": "false"}, {"OMP_NUM_THREADS": "2", "OMP_PROC_BIND": "false"}),
+        ({"OMP_PLACES": "threads"}, {"OMP_NUM_THREADS": "2", "OMP_PLACES": "threads"}),
+        ({"GOMP_CPU_AFFINITY": "1"}, {"OMP_NUM_THREADS": "2", "GOMP_CPU_AFFINITY": "1"}),
     ],
 )
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -84,6 +86,36 @@ def test_near_gpus_come_first(site: Site, placed: dict[str, str], gpus: str, aft
 )
 def test_memory_policy_is_the_sites(site: Site, placed: dict[str, str], memory: str, policy: str) -> None:
     assert site.task(**placed, FAKE_ARGS=f"{site.arguments} memory={memory}").policy == policy
+
+
+POLICIES = {"preferred": "1", "bind": "2", "interleave": "3"}
+
+
+@pytest.mark.parametrize("memory", POLICIES)
+def test_memory_policy_is_the_plans(site: Site, placed: dict[str, str], memory: str) -> None:
+    plan = Path(placed["SLURM_TOPO_JOB_PLAN"])
+    plan.write_text(site.text.replace("cost 0.5", f"memory {memory}\ncost 0.5"))
+    assert site.task(**placed).policy == f"{POLICIES[memory]} nodes 1"
+    # What plugstack.conf says counts before it.
+    assert site.task(**placed, FAKE_ARGS=f"{site.arguments} memory=none").policy == "0 nodes 0"
+    assert (
+        site.task(**placed, FAKE_ARGS=f"{site.arguments} memory=plan").policy == f"{POLICIES[memory]} nodes 1"
+    )
+
+
+@pytest.mark.parametrize("memory", POLICIES)
+def test_kernel_knows_the_memory_of_cpus_that_the_plan_does_not(
+    site: Site, placed: dict[str, str], memory: str
+) -> None:
+    text = site.text.replace("mem=0", "mem=-").replace("cost 0.5", f"memory {memory}\ncost 0.5")
+    Path(placed["SLURM_TOPO_JOB_PLAN"]).write_text(text)
+    node = next(Path("/sys/devices/system/cpu/cpu0").glob("node*"), None)
+    if node is None or (
+        memory == "interleave" and len(list(node.parent.parent.glob("../node/node[0-9]*"))) > 1
+    ):
+        pytest.skip("this kernel tells of no NUMA nodes, or of several")
+    assert site.task(**placed).policy == f"{POLICIES[memory]} nodes {1 << int(node.name[4:])}"
+    assert site.records()[0]["mem"] == node.name[4:]
 
 
 def test_task_without_variables_is_left_alone(site: Site) -> None:

@@ -86,7 +86,9 @@ def test_opening_again_changes_nothing(path):
 def test_migration_that_fails_leaves_nothing(path, monkeypatch):
     broken = [
         *database.migrations(),
-        Migration(2, "broken", "CREATE TABLE extra (a INTEGER); SELECT nonsense"),
+        Migration(
+            len(database.migrations()) + 1, "broken", "CREATE TABLE extra (a INTEGER); SELECT nonsense"
+        ),
     ]
     open_engine(path).dispose()
     monkeypatch.setattr(database, "migrations", lambda: broken)
@@ -98,7 +100,8 @@ def test_migration_that_fails_leaves_nothing(path, monkeypatch):
 
 
 def test_next_migration_is_applied_once(path, monkeypatch):
-    more = [*database.migrations(), Migration(2, "more", "CREATE TABLE extra (a INTEGER)")]
+    number = len(database.migrations()) + 1
+    more = [*database.migrations(), Migration(number, "more", "CREATE TABLE extra (a INTEGER)")]
     open_engine(path).dispose()
     monkeypatch.setattr(database, "migrations", lambda: more)
     open_engine(path).dispose()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from slurm_topo.report.export import render_csv, render_json
 from slurm_topo.report.periods import period_labels, period_names
 from slurm_topo.report.runs import Labels, Program, Records, Runs, no_traffic, runs_of
 from slurm_topo.report.summary import summarise
@@ -141,3 +144,53 @@ def test_what_arm_advise_would_have_placed_is_a_prospect_until_something_is_plac
     report = summarise(records(advised(placed=True)))
     assert report.programs[0].cost_after.value == 3
     assert "if it were placed" not in render(report)
+
+
+def packing(variant: str = "", reason: str = "") -> Records:
+    """A program with three spread runs, one packed one, and one of another shape."""
+    made = runs_of(
+        {
+            "job": [1, 2, 3, 4, 5],
+            "program": [5] * 5,
+            "state": ["COMPLETED"] * 5,
+            "elapsed": [10.0, 12.0, 11.0, 8.0, 50.0],
+            "nodes": [2] * 5,
+            "placed": [True] * 5,
+            "arm": ["enforce"] * 5,
+            "decision": ["place"] * 5,
+            "variant": ["spread", "spread", "spread", "packed", ""],
+        }
+    )
+    known = {5: Program(5, "halo", "ada", "", variant=variant, variant_reason=reason)}
+    return Records(made, known, no_traffic())
+
+
+def test_spread_and_packed_runs_are_counted_and_timed() -> None:
+    report = summarise(packing())
+    (program,) = report.programs
+    assert [(v.variant, v.runs, v.time.value) for v in program.variants] == [
+        ("spread", 3, 11.0),
+        ("packed", 1, 8.0),
+    ]
+    assert (program.variant, program.variant_reason) == ("spread", "no difference shown yet")
+    text = render(report)
+    assert "ranks spread        3 runs, median 11.0 s" in text
+    assert "ranks packed        1 run, median 8.00 s" in text
+    assert "in use: spread      no difference shown yet" in text
+
+
+def test_way_in_use_says_why() -> None:
+    report = summarise(packing("packed", "packed runs take 8.0 s where spread ones take 11.0 s"))
+    assert "in use: packed      packed runs take 8.0 s where spread ones take 11.0 s" in render(report)
+    exported = json.loads(render_json(report))["programs"][0]
+    assert exported["variant"] == "packed"
+    assert [v["runs"] for v in exported["variants"]] == [3, 1]
+    (row,) = csv.DictReader(render_csv(report).splitlines())
+    assert (row["variant"], row["spread_runs"], row["packed_runs"]) == ("packed", "3", "1")
+    assert (float(row["time_spread"]), float(row["time_packed"])) == (11.0, 8.0)
+
+
+def test_program_without_a_choice_says_nothing_of_it(runs: Runs) -> None:
+    report = summarise(records(runs))
+    assert not any(p.variants or p.variant for p in report.programs)
+    assert "packed" not in render(report, details=20)

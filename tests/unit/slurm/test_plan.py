@@ -30,6 +30,8 @@ def plans(draw: st.DrawFn) -> Plan:
         cpus_per_task=draw(st.integers(1, 8)),
         decision="place",
         reason="cost",
+        variant=draw(st.sampled_from(("", "spread", "packed"))),
+        memory=draw(st.sampled_from(("", "preferred", "bind", "interleave", "none"))),
         cost=draw(st.floats(0, 1e9)),
         baselines={"block:block": 2.5, "cyclic": 3.0},
         nodes=tuple(f"n{i}" for i in range(nodes)),

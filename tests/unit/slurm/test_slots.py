@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,36 @@ def test_fewer_ranks_than_cores_are_spread_over_domains() -> None:
     }
 
 
+def test_packed_ranks_fill_domain_after_domain() -> None:
+    slots = make_slots(cluster(2, 4, 4), [4, 6], 1, packed=True)
+    assert Counter(zip(slots.machine.node.tolist(), slots.machine.numa.tolist(), strict=True)) == {
+        (0, 0): 4,
+        (1, 0): 4,
+        (1, 1): 2,
+    }
+
+
+def test_packed_ranks_take_roomy_domains_first_and_end_where_it_fits_most_tightly() -> None:
+    whole = cluster(1, 4, 4)
+    # Domains of 1, 4, 2 and 3 free cores.
+    kept = np.array([0, 4, 5, 6, 7, 8, 9, 12, 13, 14])
+    machine = replace(
+        whole,
+        groups=whole.groups[:, kept],
+        node=whole.node[kept],
+        numa=whole.numa[kept],
+        pus=tuple(whole.pus[c] for c in kept),
+    )
+    slots = make_slots(machine, [6], 1, packed=True)
+    assert Counter(slots.machine.numa.tolist()) == {1: 4, 2: 2}
+    assert Counter(make_slots(machine, [3], 1, packed=True).machine.numa.tolist()) == {3: 3}
+
+
+def test_ranks_on_all_cores_lie_in_one_way() -> None:
+    machine = cluster(2, 2, 4)
+    assert make_slots(machine, [8, 8], 1).cores == make_slots(machine, [8, 8], 1, packed=True).cores
+
+
 def test_a_rank_of_two_cores_stays_in_one_domain() -> None:
     slots = make_slots(cluster(1, 2, 4), [4], 2)
     assert slots.cores == ((0, 1), (2, 3), (4, 5), (6, 7))
@@ -64,14 +95,14 @@ def test_more_ranks_than_cores_is_an_error() -> None:
         make_slots(cluster(1, 2, 2), [5], 1)
 
 
-@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.data())
+@given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.booleans(), st.data())
 def test_slots_are_disjoint_and_as_many_as_slurm_gave(
-    nodes: int, domains: int, cores: int, width: int, data: st.DataObject
+    nodes: int, domains: int, cores: int, width: int, packed: bool, data: st.DataObject
 ) -> None:
     most = domains * cores // width
     tasks = data.draw(st.lists(st.integers(0, most), min_size=nodes, max_size=nodes).filter(any))
     machine = cluster(nodes, domains, cores)
-    slots = make_slots(machine, tasks, width)
+    slots = make_slots(machine, tasks, width, packed)
     used = [c for s in slots.cores for c in s]
     assert len(used) == len(set(used)) == sum(tasks) * width
     assert [int((slots.machine.node == k).sum()) for k in range(nodes)] == tasks
