@@ -9,6 +9,7 @@ from slurm_topo.hwloc.topology import Object, Topology, bits
 from slurm_topo.machine.devices import Device, find_devices
 from slurm_topo.machine.encoding import encode
 from slurm_topo.machine.gpulinks.matrix import LinkMatrix
+from slurm_topo.machine.local import memory_kind
 from slurm_topo.units import fold_ints
 
 FORMAT = "slurm-topo-node"
@@ -104,7 +105,7 @@ def _numa(topology: Topology, obj: Object) -> dict[str, Any]:
     return {
         "os_index": obj.os_index,
         "memory_bytes": obj.size,
-        "kind": obj.subtype or ("DRAM" if obj.size else ""),
+        "kind": memory_kind(topology, obj) or ("DRAM" if obj.size else ""),
         "pus": fold_ints(bits(obj.cpuset)),
         "memory_side_cache_bytes": memory_side_cache(topology, obj),
     }

@@ -108,6 +108,11 @@ def is_hbm(topology: Topology, node: Object) -> bool:
     return bool(ordinary) and not _is_home(topology, node) and mine >= 2 * max(ordinary)
 
 
+def memory_kind(topology: Topology, node: Object) -> str:
+    """What a NUMA node is made of, where that is anything but ordinary memory."""
+    return node.subtype or ("HBM" if node.size and is_hbm(topology, node) else "")
+
+
 def _is_home(topology: Topology, node: Object) -> bool:
     """Whether it is the default memory of some core."""
     return any(
@@ -118,21 +123,19 @@ def _is_home(topology: Topology, node: Object) -> bool:
 
 
 def _hbm(topology: Topology, cores: Sequence[tuple[Object, tuple[int, ...]]]) -> tuple[tuple[int, ...], ...]:
-    """High-bandwidth memory next to each core: the nearest of the nodes that are local to it."""
+    """High-bandwidth memory next to each core: the nearest of what is local to it, or else to its package."""
     nodes = [o for o in topology.of_kind("NUMANode") if o.size and is_hbm(topology, o)]
     if not nodes:
         return ()
     latency = _latencies(topology)
-
-    def far(core: Object, node: Object) -> tuple[int, int]:
-        home = _home(topology, core)
-        return (latency.get((home, node.os_index), 0), node.cpuset.bit_count() or 1 << 30)
-
     found = []
     for core, _ in cores:
-        near = [o for o in nodes if core.nodeset >> o.os_index & 1]
-        least = min((far(core, o) for o in near), default=None)
-        found.append(tuple(sorted(o.os_index for o in near if far(core, o) == least)))
+        home = _home(topology, core)
+        package = next((p.nodeset for p in topology.parents(core) if p.kind == "Package"), 0)
+        local = [o for o in nodes if core.nodeset >> o.os_index & 1]
+        near = local or [o for o in nodes if package >> o.os_index & 1]
+        far = {o.os_index: latency.get((home, o.os_index), 0) for o in near}
+        found.append(tuple(sorted(n for n, distance in far.items() if distance == min(far.values()))))
     return tuple(found)
 
 

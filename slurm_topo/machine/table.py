@@ -9,6 +9,7 @@ from itertools import pairwise
 from slurm_topo.hwloc.topology import Object, Topology, bits
 from slurm_topo.machine.describe import counts, cpu_model, label_of, memory_side_cache
 from slurm_topo.machine.devices import Device, find_devices
+from slurm_topo.machine.local import memory_kind
 from slurm_topo.machine.workers import Worker
 from slurm_topo.units import fold_ints, format_size
 
@@ -81,7 +82,7 @@ def _name(obj: Object) -> str:
 def _columns(topology: Topology, obj: Object) -> list[str]:
     size = format_size(obj.size) if obj.size else ""
     if obj.kind == "NUMANode":
-        size = f"{size} {obj.subtype}".strip()
+        size = f"{size} {memory_kind(topology, obj)}".strip()
         cache = memory_side_cache(topology, obj)
         size += f" behind {format_size(cache)} cache" if cache else ""
     cores = [c.logical for c in topology.of_kind("Core") if c.cpuset and not c.cpuset & ~obj.cpuset]

@@ -152,7 +152,7 @@ for word in strict interleave hbm none; do
 	run $word
 done
 """,
-        300,
+        600,
     ),
     # More than the high-bandwidth memory holds.
     case(
