@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from slurm_topo.config import VARIANTS
 from slurm_topo.errors import InputError
 from slurm_topo.history.sync.inbox import ReadFile
 from slurm_topo.history.sync.ledger import Ledger
@@ -126,9 +127,14 @@ def _decision(record: Record, plans: Mapping[str, tuple[Plan, str]], with_plan: 
         "seconds": values.number(told.get("seconds")),
         "plan_path": path,
         "plan": text,
-        "variant": plan.variant if plan else _word(told, "variant", 16),
+        "variant": plan.variant if plan else _variant(told),
         "record_digest": record.digest,
     }
+
+
+def _variant(told: Mapping[str, Any]) -> str:
+    word = _word(told, "variant", 16)
+    return word if word in VARIANTS else ""
 
 
 def _cheapest(plan: Plan) -> str:
