@@ -80,7 +80,8 @@ def test_opening_again_changes_nothing(path):
     open_engine(path, clock=lambda: 1).dispose()
     engine = open_engine(path, clock=lambda: 2)
     with engine.connect() as connection:
-        assert connection.execute(text("SELECT number, applied FROM schema_versions")).all() == [(1, 1)]
+        found = connection.execute(text("SELECT number, applied FROM schema_versions")).all()
+        assert found == [(m.number, 1) for m in database.migrations()]
 
 
 def test_migration_that_fails_leaves_nothing(path, monkeypatch):
