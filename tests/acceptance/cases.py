@@ -117,14 +117,27 @@ scancel $(cat /tmp/whole)
 SMT_TRACE = case(
     "01-trace",
     "traced -J trace8c2 -N 1 -n 8 -c 2\ntraced -J trace16 -N 1 -n 16\n"
-    "traced -J trace8 -N 1 -n 8 --threads-per-core=1\n",
-    300,
+    "traced -J trace8 -N 1 -n 8 --threads-per-core=1\nexport OFFSET=2\ntraced -J trace4c4 -N 1 -n 4 -c 4\n",
+    400,
 )
 
 SMT_CASES = (
     case("20-cores", "wait_for $(submit alice ring.sh -J cores -N 1 -n 8 -c 2)\n"),
     case("21-threads", "wait_for $(submit alice ring.sh -J threads -N 1 -n 16)\n", 90),
     case("22-single", "wait_for $(submit alice ring.sh -J single -N 1 -n 8 --threads-per-core=1)\n"),
+    # Nobody asks for threads: a core a rank.
+    case("23-exclusive", "wait_for $(submit alice ring.sh -J exclusive -N 1 -n 8 --exclusive)\n"),
+    # Two cores a rank; one of the users has places in mind, one a list of CPUs.
+    case(
+        "24-several",
+        """
+export OFFSET=2
+wait_for $(submit alice ring.sh -J several -N 1 -n 4 -c 4)
+wait_for $(OMP_PLACES=threads submit alice ring.sh -J places -N 1 -n 4 -c 4)
+wait_for $(GOMP_CPU_AFFINITY=0 OMP_NUM_THREADS=1 submit alice ring.sh -J list -N 1 -n 4 -c 4)
+""",
+        300,
+    ),
 )
 
 MEMORY_TRACE = case(
