@@ -54,17 +54,35 @@ def migrations() -> list[Migration]:
     return sorted(found, key=lambda m: m.number)
 
 
-def database_url(database: str) -> str:
-    """SQLAlchemy URL of a setting that is a URL or the path of a SQLite file.
+def database_url(database: str) -> URL:
+    """SQLAlchemy URL of a setting that is a URL or the path of a SQLite file, whatever characters it has.
+
+    Raises
+    ------
+    HistoryError
+        The setting is empty or a folder.
+    ArgumentError
+        It is no URL that SQLAlchemy can read.
 
     Examples
     --------
     >>> database_url("/var/lib/slurm-topo/history.sqlite")
-    'sqlite:////var/lib/slurm-topo/history.sqlite'
+    sqlite:////var/lib/slurm-topo/history.sqlite
+    >>> database_url("/data/what?.sqlite").database
+    '/data/what?.sqlite'
     """
-    if "://" in database or database == "sqlite://":
-        return database
-    return f"sqlite:///{Path(database).expanduser().absolute()}"
+    if not database.strip():
+        raise HistoryError(
+            "database: is empty; set it to the path of a SQLite file or to a URL such as "
+            "postgresql+psycopg://host/name"
+        )
+    if re.match(r"^[a-z][a-z0-9+_]*://", database, re.IGNORECASE):
+        return make_url(database)
+    # Not by way of a text: a URL ends at the first ? of a path.
+    path = Path(database).expanduser().absolute()
+    if path.is_dir():
+        raise HistoryError(f"database {path}: is a folder; name a file in it")
+    return URL.create("sqlite", database=str(path))
 
 
 def open_engine(database: str, create: bool = True, clock: Callable[[], float] = time.time) -> Engine:
@@ -85,7 +103,7 @@ def open_engine(database: str, create: bool = True, clock: Callable[[], float] =
         It cannot be opened, is locked, no database, or of a newer release.
     """
     with database_errors(database):
-        url = make_url(database_url(database))
+        url = database_url(database)
         if url.get_backend_name() == "sqlite":
             _check_file(url.database, create)
             url = url if create else _for_reader(url)

@@ -230,3 +230,51 @@ def test_reader_who_may_not_write_the_folder_reads_all_the_same():
         os.seteuid(user)
         folder.chmod(0o755)
         shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize(
+    "name", ["what?.sqlite", "a b#c", "50%.sqlite", "ä|;'\"", "x?mode=ro", "file:y", "sub/../z"]
+)
+def test_any_file_name_is_the_file_that_is_made_and_read_again(tmp_path, name):
+    (tmp_path / "sub").mkdir()
+    made = str(tmp_path / name)
+    open_engine(made, clock=lambda: 7).dispose()
+    assert os.path.isfile(made)
+    assert {p.name.removesuffix("-wal").removesuffix("-shm") for p in tmp_path.iterdir()} == {
+        "sub",
+        os.path.basename(os.path.normpath(made)),
+    }
+    engine = open_engine(made, create=False)
+    with engine.connect() as connection:
+        assert connection.execute(text("SELECT MIN(applied) FROM schema_versions")).scalar() == 7
+    engine.dispose()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_reader_without_rights_finds_a_file_of_any_name(tmp_path):
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder != folder.parent:
+            folder.chmod(folder.stat().st_mode | 0o055)
+    made = str(tmp_path / "what? 50%#.sqlite")
+    open_engine(made).dispose()
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            os.setuid(65534)
+            open_engine(made, create=False).dispose()
+            code = 0
+        finally:
+            os._exit(code)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("setting", ["", "  "])
+def test_an_empty_setting_says_what_to_write(setting):
+    with pytest.raises(HistoryError, match=r"^database: is empty; set it to the path"):
+        open_engine(setting)
+
+
+def test_a_folder_is_no_database(tmp_path):
+    with pytest.raises(HistoryError, match="is a folder; name a file in it"):
+        open_engine(str(tmp_path))
