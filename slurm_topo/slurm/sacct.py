@@ -223,6 +223,7 @@ def _row(fields: Mapping[str, str]) -> AccountingRow | None:
         return None
     get = fields.get
     shown = get("JobID", "")
+    allocated = values.tres(get("AllocTRES", ""))
     array = re.match(r"^(\d+)_(\d+)", shown)
     het = re.match(r"^(\d+)\+(\d+)", shown)
     return AccountingRow(
@@ -240,8 +241,9 @@ def _row(fields: Mapping[str, str]) -> AccountingRow | None:
         elapsed_s=values.number(get("ElapsedRaw")),
         state=values.state(get("State")),
         exit_code=get("ExitCode", ""),
-        nodes=values.count(get("NNodes")),
-        cpus=values.count(get("NCPUS")),
+        # Saved with other columns, the allocation says it too.
+        nodes=values.count(get("NNodes") or allocated.get("node")),
+        cpus=values.count(get("NCPUS") or allocated.get("cpu")),
         tasks=values.count(get("NTasks")),
         gpus=values.gpus(get("AllocTRES", "")),
         node_list="" if get("NodeList", "") in ("None assigned", "Unknown") else get("NodeList", ""),
