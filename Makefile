@@ -24,6 +24,7 @@ APT_LAB   := slurm-wlm slurmctld slurmd slurmdbd slurm-client slurm-wlm-basic-pl
 APT_ACCEPTANCE := qemu-system-x86 debootstrap debian-archive-keyring e2fsprogs
 # MPICH 4 is Debian's: it has Fortran, which the wheels lack, and apt brings what it needs. Beside Open MPI it is the second
 # choice of Debian's alternatives (priority 40 against 50), so `mpicc` and `mpirun` stay Open MPI's.
+APT_JUDGE := libsimgrid-dev
 APT_TEST  := chromium gfortran libmpich-dev lua5.1 mpich postgresql
 
 # The other MPI families come as wheels, each into a folder of its own below build/mpi. Intel's is the last release that
@@ -33,12 +34,13 @@ MPI_mpich5   := mpich==5.0.2
 MPI_intel    := impi-rt==2021.18.1 impi-devel==2021.18.1
 MPI_FAMILIES := openmpi5 mpich5 $(if $(filter x86_64,$(shell uname -m)),intel)
 
-.PHONY: help demo test tests-here lint native packages-lab packages-test packages-mpi packages-acceptance packages-build acceptance benchmarks install uninstall clean
+.PHONY: help demo test tests-here lint native judge packages-judge packages-lab packages-test packages-mpi packages-acceptance packages-build acceptance benchmarks install uninstall clean
 
 help:
 	@echo 'make demo        the main job on an embedded lab cluster (needs root or sudo)'
 	@echo 'make test        all tests, with real jobs in the lab (needs root or sudo)'
 	@echo 'make acceptance  the slow proofs, on an emulated NUMA machine (needs root or sudo)'
+	@echo 'make judge       what `slurm-topo judge` and `slurm-topo campaign` need (SimGrid)'
 	@echo 'make benchmarks  figures as ratios'
 	@echo 'make native      build the tracer, the SPANK plugin and the Python modules only'
 	@echo 'make install     install into $$DESTDIR$$PREFIX; make uninstall takes it off again'
@@ -60,8 +62,11 @@ packages-build: | $(BUILD)
 packages-lab: packages-build
 	$(call apt,$(APT_LAB))
 
-packages-test: packages-lab
+packages-test: packages-lab packages-judge
 	$(call apt,$(APT_TEST))
+
+packages-judge: packages-build
+	$(call apt,$(APT_JUDGE))
 
 packages-acceptance: packages-build
 	$(call apt,$(APT_ACCEPTANCE))
@@ -93,6 +98,9 @@ native: $(VENV)/.installed
 	@$(MAKE) -s -C slurm_topo/trace/native BUILD=$(BUILD)
 	@$(MAKE) -s -C spank BUILD=$(BUILD)
 
+judge: packages-judge native
+	@$(MAKE) -s -C slurm_topo/judge/native BUILD=$(BUILD)
+
 demo: packages-lab native
 	@$(if $(SUDO),$(SUDO) -E) $(BIN)/slurm-topo demo
 
@@ -111,7 +119,7 @@ test: packages-test
 	SLURM_TOPO_SHARED=$${SLURM_TOPO_SHARED:-$(CURDIR)/../shared} $(MAKE) -s -C $(COPY) tests-here; \
 	code=$$?; $(SUDO) rm -rf $(COPY); exit $$code; fi
 
-tests-here: lint packages-mpi
+tests-here: lint packages-mpi judge
 	@$(if $(SUDO),$(SUDO) -E) env SLURM_TOPO_REQUIRE_LAB=1 $(BIN)/python -m pytest -q -p no:cacheprovider tests
 
 acceptance: packages-acceptance native

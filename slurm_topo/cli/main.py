@@ -18,8 +18,14 @@ from slurm_topo.errors import InputError, SlurmTopoError
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 # command -> (module, attribute, help of one line); a module is imported only when its command runs.
 COMMANDS = {
+    "campaign": (
+        "slurm_topo.cli.campaign",
+        "campaign",
+        "A centre's jobs in a simulation, before and after.",
+    ),
     "compare": ("slurm_topo.cli.compare", "compare", "Cost before and after, as an audit report."),
     "demo": ("slurm_topo.cli.demo", "demo", "The main job, end to end, in the lab."),
+    "judge": ("slurm_topo.cli.judge", "judge", "Simulated times of placements, by SimGrid."),
     "lab": ("slurm_topo.cli.lab", "lab", "A throwaway multi-node Slurm cluster on this machine."),
     "machine": ("slurm_topo.cli.machine", "machine", "Show, import and capture machines."),
     "place": ("slurm_topo.cli.place", "place", "Match a communication graph with a machine."),

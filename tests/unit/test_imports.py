@@ -15,10 +15,10 @@ LAYERS = (
     ("units", "model", "config", "output"),
     ("trace", "hwloc"),
     ("machine",),
-    ("placement",),
+    ("placement", "judge"),
     ("slurm",),
     ("history",),
-    ("report",),
+    ("report", "campaign"),
     ("lab",),
     ("cli",),
 )
