@@ -14,7 +14,7 @@ end
 
 -- What each line may hold.
 local CHECKS = {
-  key = function(v) return v:match("^[snx]%x+$") and #v == 23 end,
+  key = function(v) return v:match("^[snux]%x+$") and #v == 23 end,
   program = function(v) return v:match("^%d+$") and #v <= 15 end,
   graph = function(v) return v:match("^%x+$") and #v <= 64 end,
   ranks = function(v) return v:match("^%d+$") and #v <= 9 end,

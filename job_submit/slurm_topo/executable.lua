@@ -4,6 +4,8 @@ local M = {}
 
 -- Only the end of a very long script is looked at, and only so many of its lines.
 local TAIL, LINE_LIMIT, CANDIDATES = 65536, 4096, 20
+-- Variables are looked up in scripts of at most so many bytes, and so many of them.
+local SEARCHED, LOOKUPS = 16384, 6
 
 local function set(words)
   local found = {}
@@ -18,7 +20,17 @@ local LAUNCHERS = set("srun mpirun mpiexec mpiexec.hydra mpiexec.mpich mpiexec.o
 local PREFIXES = set("then do else if elif while until ! { time exec nohup command env builtin")
 -- Programs that run another one whose name matters more than theirs.
 local INTERPRETERS = set("python python2 python3 perl ruby bash sh zsh ksh julia Rscript java node lua matlab octave")
-local WRAPPERS = set("env time nice numactl taskset hwloc-bind singularity apptainer shifter podman docker valgrind perf nsys ncu gdb strace ddt map likwid-pin likwid-perfctr scalasca scorep")
+local WRAPPERS = set("hwloc-bind singularity apptainer shifter podman docker valgrind perf nsys ncu gdb strace ddt map likwid-pin likwid-perfctr scalasca scorep")
+
+-- Those that only say where or how, with their options that take the next word, and words before the command.
+local STRIPPED = {
+  env = set("-u -C -S"),
+  time = set("-f -o"),
+  nice = set("-n"),
+  numactl = set("-i -p -m -N -C --interleave --preferred --membind --cpunodebind --physcpubind"),
+  taskset = set(""),
+}
+STRIPPED.taskset.first = 1
 
 -- Options that take their value from the next word. Slurm's srun, Open MPI, MPICH and Intel MPI.
 local SRUN = set([[
@@ -112,8 +124,83 @@ local function mpi_option(word)
   return MPI_TWO[name] and 3 or MPI_ONE[name] and 2 or 1
 end
 
--- Name of the program that starts at words[index]; nil where it is only known when the script runs.
-local function program(words, index)
+-- Values of variables that a script sets once, to a text of its own, before anything is run.
+local function settled(script, name)
+  local value
+  local pattern = "%f[%w_]" .. name .. "="
+  local seen = 0
+  for _ in script:gmatch(pattern) do
+    seen = seen + 1
+  end
+  for line in script:gmatch("[^\n]+") do
+    local rest = #line <= LINE_LIMIT and line:match("^[ \t]*" .. name .. "=(.*)$")
+      or line:match("^[ \t]*export[ \t]+" .. name .. "=(.*)$")
+    if rest then
+      local text = rest:match('^"([^"]*)"[ \t\r]*$') or rest:match("^'([^']*)'[ \t\r]*$") or rest:match("^([^ \t\r\"';&|()#]+)[ \t\r]*$")
+      if not text or (value and value ~= text) then
+        return nil
+      end
+      value, seen = text, seen - 1
+    end
+  end
+  -- A loop, a question or another command may give it another value.
+  local words = "%f[%w_]" .. name .. "%f[^%w_]"
+  if seen > 0 or script:find("for[ \t]+" .. words) or script:find("read[ \t]+" .. words) then
+    return nil
+  end
+  return value
+end
+
+-- The words from an index on, with the script's own variables filled in, program first.
+local function expanded(words, index, script)
+  local left = #script <= SEARCHED and LOOKUPS or 0
+  local function value(whole, name)
+    left = left - 1
+    return left >= 0 and settled(script, name) or whole
+  end
+  local list = {}
+  for i = index, #words do
+    local word = words[i]
+    for _ = 1, 3 do
+      if left <= 0 or not word:find("$", 1, true) then
+        break
+      end
+      word = word:gsub("(%${([%a_][%w_]*)})", value):gsub("(%$([%a_][%w_]*))", value)
+    end
+    if word == words[i] then
+      list[#list + 1] = word
+    else
+      for part in word:gmatch("%S+") do
+        list[#list + 1] = part
+      end
+    end
+  end
+  return list
+end
+
+-- Where the command begins that a program of STRIPPED starts.
+local function behind(words, index)
+  local options = STRIPPED[basename(words[index])]
+  index = index + 1
+  while words[index] do
+    local word = words[index]
+    if word:sub(1, 1) == "-" then
+      index = index + (options[word] and 2 or 1)
+    elseif word:match("^[%a_][%w_]*=") then
+      index = index + 1
+    else
+      break
+    end
+  end
+  return index + (options.first or 0)
+end
+
+-- Name of the program that the words start; nil where it is only known when the script runs.
+local function program(words)
+  local index = 1
+  while words[index] and STRIPPED[basename(words[index])] do
+    index = behind(words, index)
+  end
   local found = words[index]
   if not found then
     return nil
@@ -126,20 +213,29 @@ local function program(words, index)
     while words[argument] and words[argument]:sub(1, 1) == "-" and words[argument] ~= "-m" and words[argument] ~= "-c" do
       argument = argument + 1
     end
-    if words[argument] == "-m" or words[argument] == "-c" then
+    if words[argument] == "-m" then
+      found = table.concat(words, " ", index, math.min(argument + 1, #words))
+    elseif words[argument] == "-c" then
       found = table.concat(words, " ", index)
     elseif words[argument] then
       found = base .. " " .. words[argument]
     end
   end
-  if found:find("[$`]") or #found > 1024 then
+  local open = found:gsub("%${[%a_][%w_]*}", ""):gsub("%$[%a_][%w_]*", "")
+  if #found > 1024 or open:find("[$`]") then
     return nil
+  end
+  -- Folders may stay open: what the program is called is enough to know it again.
+  for word in found:gmatch("%S+") do
+    if (word:match("^.*/(.*)$") or word):find("$", 1, true) then
+      return nil
+    end
   end
   return found
 end
 
 -- The program that a simple command launches; nil where it is no launcher.
-local function launched(words)
+local function launched(words, script)
   local index = 1
   while words[index] and (PREFIXES[words[index]] or words[index]:match("^[%a_][%w_]*=")) do
     index = index + 1
@@ -157,7 +253,7 @@ local function launched(words)
     end
     index = index + width(words[index])
   end
-  return program(words, index)
+  return program(expanded(words, index, script))
 end
 
 -- Name of the program of a script, nil where none is found.
@@ -178,7 +274,7 @@ function M.of_script(script)
   for i = #lines, math.max(1, #lines - CANDIDATES + 1), -1 do
     local all = commands(lines[i])
     for j = #all, 1, -1 do
-      local found = launched(all[j])
+      local found = launched(all[j], script)
       if found then
         return found
       end
@@ -189,7 +285,7 @@ end
 
 -- The same of an argument vector (srun starts it directly).
 function M.of_words(words)
-  return program(words, 1)
+  return program(words)
 end
 
 return M

@@ -39,39 +39,77 @@ function M.digest(text)
   return digits(h1) .. digits(h2)
 end
 
--- The line without spaces and tabs at its end. Anchored: a run of blanks costs no more than its length.
-local function without_end(line)
-  return line:match("^(.*[^ \t])") or ""
+-- Names that many different programs have, and names of jobs that say nothing.
+local GENERIC, NAMELESS = {}, {}
+for word in ("a.out main main.exe test run app prog program exe job start launch run.sh job.sh start.sh main.py run.py app.py test.py train.py"):gmatch("%S+") do
+  GENERIC[word] = true
+end
+for word in ("wrap sbatch interactive bash sh job run run.sh job.sh submit.sh slurm.sh batch.sh"):gmatch("%S+") do
+  NAMELESS[word] = true
+end
+
+-- Whether a line of a script (without blanks at its end) says what is run. Options of sbatch do not, but those that
+-- give the script its environment.
+local function counts(line)
+  if not line:find("^[ \t]*#") then
+    return true
+  end
+  return line:find("^#SBATCH") and line:find("--export", 1, true)
 end
 
 -- What is hashed of a script: the first and the last 4,096 bytes of a long one (a byte takes about 45 ns, and
--- slurmctld waits), without carriage returns and without blanks at line ends.
+-- slurmctld waits), without carriage returns, blanks at line ends, empty lines, comments and options of sbatch.
 function M.normalise(script)
   if #script > CUT then
     script = script:sub(1, HALF) .. script:sub(-HALF)
   end
-  script = script:gsub("\r", "")
-  if script:find("[ \t]\n") or script:find("[ \t]$") then
-    script = script:gsub("[^\n]+", without_end)
+  local lines = {}
+  for line in script:gsub("\r", ""):gmatch("[^\n]+") do
+    -- Anchored: a run of blanks costs no more than its length.
+    line = line:match("^(.*[^ \t])")
+    if line and counts(line) then
+      lines[#lines + 1] = line
+    end
   end
-  return script
+  return table.concat(lines, "\n")
+end
+
+-- The program without the folders that its words are in; nil where it is not known.
+function M.program(executable)
+  if not executable then
+    return nil
+  end
+  local words = {}
+  for word in executable:gmatch("%S+") do
+    words[#words + 1] = word:match("^.*/(.*)$") or word
+  end
+  return table.concat(words, " ")
 end
 
 -- Keys from exact to loose: a list and the same joined by ":".
 --   fields.user, .account, .name, .script, .executable, .shape: strings; nil where there is none
 function M.keys(fields)
   local keys = {}
-  local function add(kind, first, second)
-    keys[#keys + 1] = kind .. M.digest(first .. "\0" .. second .. "\0" .. fields.shape)
+  local function add(kind, ...)
+    keys[#keys + 1] = kind .. M.digest(table.concat({ ... }, "\0") .. "\0" .. fields.shape)
   end
+  local executable, name = fields.executable, fields.name or ""
+  local program = M.program(executable)
+  local telling = program and not GENERIC[program:match("%S*$")]
   if fields.script and fields.script ~= "" then
     add("s", fields.user, M.digest(M.normalise(fields.script)))
   end
-  if fields.name and fields.name ~= "" then
-    add("n", fields.user, fields.name)
+  if name ~= "" and telling then
+    -- Dates, cases and sizes in the name of a job do not make it another program.
+    add("n", fields.user, (name:gsub("%d+", "0")), program)
+  elseif name:find("%a") and not NAMELESS[name] then
+    add("n", fields.user, name, program or "")
   end
-  if fields.executable then
-    add("x", fields.account or "", fields.executable)
+  if telling then
+    add("u", fields.user, program)
+    if not executable:find("$", 1, true) then
+      add("x", fields.account or "", executable)
+    end
   end
   return keys, table.concat(keys, ":")
 end

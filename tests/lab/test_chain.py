@@ -187,7 +187,7 @@ def replaced(path: Path, content: bytes | None) -> Iterator[None]:
 
 def _files(chain: Chain, which: str) -> list[Path]:
     return {
-        "advice": lambda: [f for f in chain.layout.advice.rglob("[snx]*") if f.is_file()],
+        "advice": lambda: [f for f in chain.layout.advice.rglob("[snux]*") if f.is_file()],
         "graph": lambda: list((chain.spool / "graphs").glob("*.npz")),
         "cluster": lambda: [chain.layout.spool / "cluster.json"],
     }[which]()

@@ -37,9 +37,11 @@ def test_digest_and_normalisation_agree(lua, content):
 @settings(max_examples=50, deadline=None)
 @given(
     script=TEXT,
-    name=st.binary(max_size=40),
+    name=st.binary(max_size=40) | st.sampled_from([b"run12", b"wrap", b"2026-12-01"]),
     account=st.binary(max_size=10),
-    executable=st.none() | st.binary(max_size=30),
+    executable=st.none()
+    | st.binary(max_size=30)
+    | st.sampled_from([b"", b"./a.out", b"$HOME/bin/halo", b"/x/python3 /y/halo.py", b"/"]),
 )
 def test_keys_agree(lua, script, name, account, executable):
     runtime, module = lua
@@ -71,14 +73,30 @@ def test_long_runs_of_blanks_cost_their_length(lua):
     _, module = lua
     content = (b" " * 8191) + b"x"
     assert module[b"normalise"](content) == content
-    assert module[b"normalise"](b"\n" + b" " * 8191) == b"\n"
+    assert module[b"normalise"](b"\n" + b" " * 8191) == b""
 
 
 def test_middle_of_a_long_script_does_not_count(lua):
     _, module = lua
-    head, tail = b"#!/bin/sh\n" + b"#" * 4086, b"#" * 4086 + b"\nsrun ./a\n"
+    head, tail = b"#!/bin/sh\n" + b"e" * 4085 + b"\n", b"f" * 4086 + b"\nsrun ./a\n"
     first, second = head + b"x = 1\n" * 20000 + tail, head + b"x = 2\n" * 3 + tail
-    assert module[b"normalise"](first) == module[b"normalise"](second) == head + tail[-4096:]
+    assert module[b"normalise"](first) == module[b"normalise"](second) == head[10:] + tail[-4096:-1]
+
+
+def test_comments_and_options_of_sbatch_do_not_change_the_key(lua):
+    _, module = lua
+    bare, full = b"srun ./a", b"#!/bin/sh\n#SBATCH -t 10\n  # why\n\nsrun ./a\n"
+    assert module[b"normalise"](full) == module[b"normalise"](bare) == bare
+    exported = b"#SBATCH --export=APP=b\nsrun $APP"
+    assert module[b"normalise"](exported) == exported
+
+
+@pytest.mark.parametrize("executable", [b"a.out", b"./bin/main", b"python3 train.py"])
+def test_names_that_anybody_has_are_no_key_of_their_own(lua, executable):
+    kinds = [k[0] for k in fingerprint_keys("1", "8x1", b"srun x", b"case7", b"acc", executable)]
+    assert kinds == ["s", "n"]
+    one, two = (fingerprint_keys("1", "8x1", b"", n, b"acc", executable) for n in (b"case7", b"case8"))
+    assert set(one).isdisjoint(two)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ def test_unknown_program_is_traced(start):
     assert marks["ARM"] == "enforce"
     assert marks["TRACE"] == "1"
     assert "GRAPH" not in marks
-    assert [k[0] for k in marks["KEYS"].split(":")] == ["s", "n", "x"]
+    assert [k[0] for k in marks["KEYS"].split(":")] == ["s", "n", "u", "x"]
     assert job.comment == f"slurm-topo:1 arm=enforce keys={marks['KEYS']}"
 
 
@@ -99,10 +99,10 @@ def test_half_written_marks_are_not_taken_for_ours(start):
     assert "left alone" in controller.logged[-1]
 
 
-def test_at_most_three_small_files_are_read(start):
+def test_at_most_four_small_files_are_read(start):
     controller = start()
     keys = controller.keys()
-    controller.write_advice(keys[2])
+    controller.write_advice(keys[3])
     controller.submit(controller.job({}))
     folder = str(controller.advice)
     opened = controller.opened

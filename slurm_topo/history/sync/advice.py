@@ -19,7 +19,7 @@ from slurm_topo.output import write_whole
 # Programs that nobody ran for this long have no advice; a graph as old is traced again.
 FORGET_S = 180 * 86400
 _FOLDER = re.compile(r"^[0-9a-f]{2}$")
-_KEY = re.compile(r"^[snx][0-9a-f]{22}$")
+_KEY = re.compile(r"^[snux][0-9a-f]{22}$")
 # A program that was traced so often and showed no MPI traffic is not traced for a month.
 _TRIES, _PAUSE_S = 3, 30 * 86400
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from slurm_topo.config import ARMS
 
 _ITEM = re.compile(r"(?:^|;\s*)slurm-topo:1((?:\s+\w+=[^\s;]*)*)\s*(?=;|$)")
-_KEY = re.compile(r"^[snx][0-9a-f]{22}$")
+_KEY = re.compile(r"^[snux][0-9a-f]{22}$")
 
 
 @dataclass(frozen=True)

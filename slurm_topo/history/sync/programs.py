@@ -39,7 +39,6 @@ class _Program:
     user: str
     values: dict[str, Any]
     keys: dict[str, tuple[int, int]] = field(default_factory=dict)
-    executables: set[str] = field(default_factory=set)
 
 
 def in_parts(items: Iterable[_Item], size: int = _IN) -> Iterator[list[_Item]]:
@@ -80,19 +79,13 @@ class ProgramIndex:
         if key not in program.keys:
             self._by_key[key].append(program)
         program.keys[key] = (first, last)
-        if key.startswith("x"):
-            program.executables.add(key)
 
     def find(self, user: str, keys: Sequence[str]) -> int | None:
-        """The newest program of the user with the exact key; else with the same name, unless both executables
-        are known and differ; else with the same executable."""
-        executables = {key for key in keys if key[0] == "x"}
+        """The newest program of the user that has one of the keys, the most exact one that any has."""
         for key in keys:
             mine = [p for p in self._by_key.get(key, ()) if p.user == user]
-            for program in sorted(mine, key=lambda p: (p.keys[key][1], p.number), reverse=True):
-                apart = key[0] == "n" and executables and program.executables
-                if not (apart and not program.executables & executables):
-                    return program.number
+            if mine:
+                return max(mine, key=lambda p: (p.keys[key][1], p.number)).number
         return None
 
     def is_of_others(self, user: str, key: str) -> bool:

@@ -62,7 +62,7 @@ def site_script(lab: Lab, change) -> Iterator[None]:
 
 def test_job_gets_its_keys_from_exact_to_loose(lab: Lab) -> None:
     found = _comment(lab, submit(lab, "-N2", "-n4", "-J", "marked"))
-    assert [key[0] for key in found.keys] == ["s", "n", "x"]
+    assert [key[0] for key in found.keys] == ["s", "n", "u", "x"]
     assert found.arm in ("observe", "enforce")
 
 
@@ -73,7 +73,7 @@ def test_keys_are_those_of_python(lab: Lab) -> None:
     # sbatch writes this around a wrapped command.
     script = b"#!/bin/sh\n# This script was created by sbatch --wrap.\n\nsrun ./halo 4\n"
     expected = fingerprint_keys("65534", "4x1", script, b"marked", b"", b"./halo")
-    assert list(found.keys[:2]) == expected[:2]
+    assert list(found.keys[:3]) == expected[:3]
 
 
 @pytest.mark.parametrize("reason", LEFT_ALONE)
