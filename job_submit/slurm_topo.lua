@@ -49,11 +49,11 @@ local function log(format, ...)
 end
 
 local function exists(path)
-  local file = io.open(path, "rb")
+  local file, reason = advice.open(path)
   if file then
     file:close()
   end
-  return file ~= nil
+  return file ~= nil or reason == "special"
 end
 
 -- A job submitted from within a marked one carries the marks of that one: they must not count.

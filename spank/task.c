@@ -216,11 +216,16 @@ static void write_record(struct task *task)
 	close(folder);
 }
 
-static void place_task(struct task *task)
+static void read_node(struct task *task)
 {
 	job_variable(task->spank, "SLURMD_NODENAME", task->node, sizeof(task->node));
 	if (task->node[0] == '.' || strchr(task->node, '/'))
 		task->node[0] = '\0';
+}
+
+static void place_task(struct task *task)
+{
+	read_node(task);
 	if (bind_task(task) < 0)
 		slurm_verbose("slurm-topo: rank %u: stood down: %s", task->rank, task->why.text);
 	if (task->cpus_set && task->args->openmp)
@@ -280,8 +285,11 @@ void st_task_init(spank_t spank, const struct st_args *args)
 		return;
 	arm = access(args->kill_switch, F_OK) == 0 ? ST_OFF : task_arm(spank);
 	if (!has_trace || arm < ST_OBSERVE || st_trace_enter(spank, args, task.job, task.step, &task.why) < 0) {
-		if (task.why.text[0])
+		if (task.why.text[0]) {
 			slurm_verbose("slurm-topo: rank %u: not traced: %s", task.rank, task.why.text);
+			read_node(&task);
+			write_record(&task);
+		}
 		if (has_variable(spank, "SLURM_TOPO_JOB_COUNTERS"))
 			st_trace_leave(spank, args);
 	}

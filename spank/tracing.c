@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "library.h"
 #include "preload.h"
 #include "spool.h"
 
@@ -28,24 +29,40 @@ bool st_step_name(uint32_t step, char *name, size_t size)
 	return true;
 }
 
-int st_library_find(const char *given, const char *name, char *path, size_t size, struct st_why *why)
+/* Where it would be. */
+static void name_library(const char *given, const char *name, char *path, size_t size)
 {
 	struct stat stat;
 
 	snprintf(path, size, "%s", given);
 	if (lstat(path, &stat) == 0 && S_ISDIR(stat.st_mode))
 		snprintf(path, size, "%s/%s", given, name);
-	/* ld.so complains on the user's terminal about what it cannot preload. */
-	if (access(path, R_OK) < 0)
-		return st_why_set(why, "tracer: %.120s cannot be read", path);
-	return 0;
 }
 
+int st_library_find(const char *given, const char *name, char *path, size_t size, struct st_why *why)
+{
+	name_library(given, name, path, size);
+	return st_library_check(path, why);
+}
+
+/* With the libraries beside it, one of which it loads into a program of that MPI. */
 static int find_tracer(const struct st_args *args, char *path, size_t size, struct st_why *why)
 {
+	static const char *const kinds[] = { "openmpi", "mpich" };
+	char other[PATH_MAX + 48];
+	size_t stem;
+
 	if (!args->tracer)
 		return st_why_set(why, "tracer= is not set in plugstack.conf");
-	return st_library_find(args->tracer, ST_PRELOAD_TRACE, path, size, why);
+	if (st_library_find(args->tracer, ST_PRELOAD_TRACE, path, size, why) < 0)
+		return -1;
+	stem = strlen(path) > 3 ? strlen(path) - 3 : 0;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+		snprintf(other, sizeof(other), "%.*s_%s.so", (int)stem, path, kinds[i]);
+		if (access(other, F_OK) == 0 && st_library_check(other, why) < 0)
+			return -1;
+	}
+	return 0;
 }
 
 static const char *base_name(const char *path)
@@ -149,9 +166,11 @@ int st_trace_enter(spank_t spank, const struct st_args *args, uint32_t job, cons
 void st_trace_leave(spank_t spank, const struct st_args *args)
 {
 	char tracer[PATH_MAX + 32];
-	struct st_why ignored;
 
 	spank_unsetenv(spank, "SLURM_TOPO_JOB_COUNTERS");
-	if (args->tracer && find_tracer(args, tracer, sizeof(tracer), &ignored) == 0)
-		st_task_unload(spank, base_name(tracer));
+	if (!args->tracer)
+		return;
+	/* Also where it cannot be loaded any more: all the more then. */
+	name_library(args->tracer, ST_PRELOAD_TRACE, tracer, sizeof(tracer));
+	st_task_unload(spank, base_name(tracer));
 }

@@ -7,7 +7,7 @@
 /* Names a step as files do: its number, or "batch". False for steps that are not ours (extern, interactive). */
 bool st_step_name(uint32_t step, char *name, size_t size);
 
-/* A library of ours: `given` itself, or the file `name` in that folder. 0, or -1 and why where it cannot be read. */
+/* A library of ours: `given` itself, or the file `name` in that folder. 0, or -1 and why it cannot be preloaded. */
 int st_library_find(const char *given, const char *name, char *path, size_t size, struct st_why *why);
 
 /* LD_PRELOAD of the task with `path` in front of what the user has there, and not twice. 0, or -1 and why. */

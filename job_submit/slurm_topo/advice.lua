@@ -58,11 +58,29 @@ function M.parse(text)
   return values
 end
 
--- The same of a file; nil and "missing" where there is none.
-function M.read(path)
-  local file, _, code = io.open(path, "rb")
+-- A file opened for reading; nil and "missing", "unreadable" or "special" (no plain file). To open a FIFO for reading
+-- would hold slurmctld until somebody writes: for reading and writing it opens at once, and cannot be positioned.
+-- (What this user may not write is opened as it is.)
+function M.open(path)
+  local file, _, code = io.open(path, "r+b")
+  if file and not file:seek("set", 0) then
+    file:close()
+    return nil, "special"
+  end
+  if not file and code ~= ENOENT then
+    file, _, code = io.open(path, "rb")
+  end
   if not file then
     return nil, code == ENOENT and "missing" or "unreadable"
+  end
+  return file
+end
+
+-- The same of a file; nil and "missing" where there is none.
+function M.read(path)
+  local file, reason = M.open(path)
+  if not file then
+    return nil, reason == "missing" and reason or "unreadable"
   end
   local text, why = file:read(LIMIT + 1)
   file:close()

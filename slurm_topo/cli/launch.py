@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +35,6 @@ def run_launch(
     SlurmTopoError
         Graph, cluster description or allocation cannot be read, or the plan cannot be written.
     """
-    from slurm_topo.machine import read_cluster
     from slurm_topo.slurm.allocation import read_allocation
     from slurm_topo.slurm.launch import graph_digest_of, plan_step
     from slurm_topo.slurm.plan import write_plan
@@ -43,7 +43,7 @@ def run_launch(
     allocation = read_allocation(os.environ)
     tasks = tasks_of(allocation, ntasks)
     graph = read_graph(graph_file)
-    cluster = read_cluster(settings.cluster_file)
+    cluster = description_of(settings)
     machine = machine_of(cluster, allocation)
     plan = plan_step(
         graph,
@@ -62,6 +62,30 @@ def run_launch(
         plan = with_gpus(plan, graph, owned_gpus(cluster, allocation))
     write_plan(plan, plan_file)
     click.echo(summary(plan))
+
+
+def description_of(settings: Settings) -> Cluster:
+    """The cluster description; that of the spool only where the site wrote it.
+
+    Anybody may make files in the spool: another user's description would steer where this job's ranks go.
+
+    Raises
+    ------
+    MachineError
+        It is missing or damaged, or it is no file of root, of the spool's owner or of this user.
+    """
+    from slurm_topo.errors import MachineError
+    from slurm_topo.machine import read_cluster
+
+    path = settings.cluster_file
+    if not settings.cluster and os.path.lexists(path):
+        about = path.lstat()
+        owners = (0, path.parent.stat().st_uid, os.geteuid())
+        if not stat.S_ISREG(about.st_mode) or about.st_uid not in owners or about.st_mode & 0o002:
+            raise MachineError(
+                f"{path}: is no file that only root or the spool's owner can write; run `slurm-topo sync`"
+            )
+    return read_cluster(path)
 
 
 def tasks_of(allocation: Allocation, ntasks: int | None) -> list[int]:

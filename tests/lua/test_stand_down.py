@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+
 import pytest
 
 NO_VAL, NO_VAL16 = 4294967294.0, 65534.0
@@ -162,6 +165,26 @@ def test_directory_in_place_of_advice(start):
     job = controller.job({})
     assert controller.submit(job) == 0
     assert reason(job) == "advice-unreadable"
+
+
+@pytest.mark.parametrize("name", ["advice", "site", "kill switch"])
+def test_fifo_in_place_of_a_file_does_not_hold_slurmctld(start, name):
+    """A Lua that waits cannot be ended: the job is submitted by a child, which is given ten seconds."""
+    controller = start()
+    key = controller.keys()[0]
+    paths = {"advice": controller.advice / key[1:3] / key, "site": controller.advice / "site"}
+    path = paths.get(name, controller.kill_switch)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(10)
+        job = controller.job({})
+        code = controller.submit(job)
+        expected = name == "advice"
+        os._exit(0 if code == 0 and (job.marks.get("ARM") == "off") == expected else 1)
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_rubbish_in_the_site_file_touches_nothing_and_is_logged(start):

@@ -38,7 +38,7 @@ def update_cluster(settings: Settings, run: Runner) -> Cluster:
     path = settings.cluster_file
     if settings.cluster:
         return read_cluster(path)
-    known = read_cluster(path) if _is_ours(path) else None
+    known = _known(path)
     if not path.parent.exists():
         path.parent.mkdir(parents=True)
         path.parent.chmod(0o1777)
@@ -55,6 +55,18 @@ def update_cluster(settings: Settings, run: Runner) -> Cluster:
     if known is None or cluster_json(made) != cluster_json(known):
         write_cluster(made, path)
     return read_cluster(path)
+
+
+def _known(path: Path) -> Cluster | None:
+    """The description, where it is ours; a folder that somebody has put in its place is moved aside."""
+    if _is_ours(path):
+        return read_cluster(path)
+    if path.is_dir() and not path.is_symlink():
+        aside = next(
+            p for n in range(1 << 20) if not os.path.lexists(p := path.with_name(f"{path.name}.{n}"))
+        )
+        path.rename(aside)
+    return None
 
 
 def _is_ours(path: Path) -> bool:

@@ -33,6 +33,8 @@ from slurm_topo.slurm.sacct import read_accounting
 # How far back the first sync looks, and how far each later one looks behind the last: slurmdbd may be late.
 DAY_S = 86400
 FIRST_S, OVERLAP_S = 7 * DAY_S, 3600
+# A clock that is ahead for one pass must not make it ask for every day of a century.
+_MOST_S = 366 * DAY_S
 # Jobs that one transaction takes in.
 _BATCH = 500
 _REMEMBER_FILES_S = 30 * 86400
@@ -180,8 +182,7 @@ def _take_accounting(
     hook: Callable[[str], None],
 ) -> None:
     """Jobs since the last pass, and those that were open then."""
-    state = history.state(_UNTIL)
-    start = since if since is not None else (int(state) - OVERLAP_S if state else now - FIRST_S)
+    start = since if since is not None else _start(history.state(_UNTIL), now)
     seen: set[int] = set()
     # Day by day: the output of sacct is in memory at once.
     for day in range(start, max(now, start + 1), DAY_S):
@@ -196,6 +197,14 @@ def _take_accounting(
     with transaction(history.engine) as connection:
         set_state(connection, _UNTIL, str(now))
     hook("accounted")
+
+
+def _start(until: str | None, now: int) -> int:
+    """Where accounting is read from: an hour before the last pass, whatever the clock did since."""
+    if until is None or int(until) > now + OVERLAP_S:
+        # The first pass, or the last one had a clock that was ahead: nobody knows what it has missed.
+        return now - FIRST_S
+    return max(int(until) - OVERLAP_S, now - _MOST_S)
 
 
 def _store(

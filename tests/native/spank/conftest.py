@@ -53,6 +53,12 @@ cp {folder}/answer "$plan.new" && mv "$plan.new" "$plan"
 TRACED = {"SLURM_TOPO_JOB_ARM": "observe", "SLURM_TOPO_JOB_TRACE": "1"}
 
 
+def a_library() -> str:
+    """Some shared library of this machine."""
+    maps = Path("/proc/self/maps").read_text().split()
+    return next(word for word in maps if re.search(r"/libc\.so\.6$|/libc-[\d.]+\.so$|/libm\.so\.6$", word))
+
+
 class Site:
     """A spool, a fake ``slurm-topo place`` and what the plugin's arguments say about them."""
 
@@ -70,7 +76,7 @@ class Site:
         for path in (self.spool, self.user, self.user / "graphs", self.local):
             path.mkdir(mode=0o700)
         (self.user / "graphs" / f"{GRAPH}.npz").touch()
-        self.tracer.touch()
+        shutil.copy(a_library(), self.tracer)
         (folder / "answer").write_text(PLAN)
         self.script(PLACE.format(folder=folder))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ MARKED = {"SLURM_TOPO_JOB_GRAPH": "9f86d081884c7d65", "FAKE_STEP": "4294967291"}
 def launch(site: Site) -> Path:
     """The library for mpirun, beside the tracer."""
     path = site.folder / "libslurm_topo_launch.so"
-    path.touch()
+    shutil.copy(site.tracer, path)
     return path
 
 
@@ -38,6 +39,7 @@ def test_batch_script_of_a_known_program_gets_the_library_for_mpirun(site: Site,
         {"SLURM_TOPO_JOB_GRAPH": None},
         {"arguments": " mpirun=none"},
         {"library": None},
+        {"library cut short": None},
         {"disabled": True},
     ],
     ids=lambda change: next(iter(change)),
@@ -45,6 +47,8 @@ def test_batch_script_of_a_known_program_gets_the_library_for_mpirun(site: Site,
 def test_other_steps_do_not_get_it(site: Site, launch: Path, change: dict[str, Any]) -> None:
     if "library" in change:
         launch.unlink()
+    if "library cut short" in change:
+        os.truncate(launch, 5000)
     if "disabled" in change:
         (site.folder / "disabled").touch()
     env = {**MARKED, "FAKE_ARGS": site.arguments + change.get("arguments", "")}

@@ -65,8 +65,29 @@ def test_step_that_is_not_traced_loses_the_tracer_of_the_batch_step(
     assert "SLURM_TOPO_JOB_COUNTERS" not in result.env
 
 
+def foreign(library: bytes) -> bytes:
+    """The library, as if for a machine that nobody has."""
+    return library[:18] + b"\xfe\xfe" + library[20:]
+
+
+def program(library: bytes) -> bytes:
+    """The same bytes with ET_EXEC in the head."""
+    return library[:16] + b"\x02\x00" + library[18:]
+
+
 TRACE_FAULTS: dict[str, Callable[[Site], object]] = {
     "tracer missing": lambda s: s.tracer.unlink(),
+    "tracer empty": lambda s: s.tracer.write_bytes(b""),
+    "tracer no library": lambda s: s.tracer.write_text("#!/bin/sh\n" * 1000),
+    "tracer cut short": lambda s: os.truncate(s.tracer, s.tracer.stat().st_size - 1),
+    "tracer a head only": lambda s: os.truncate(s.tracer, 4096),
+    "tracer of another machine": lambda s: s.tracer.write_bytes(foreign(s.tracer.read_bytes())),
+    "tracer a program": lambda s: s.tracer.write_bytes(program(s.tracer.read_bytes())),
+    "library for an MPI cut short": lambda s: s.tracer.with_name("libtracer_openmpi.so").write_bytes(
+        s.tracer.read_bytes()[:9000]
+    ),
+    "tracer a FIFO": lambda s: (s.tracer.unlink(), os.mkfifo(s.tracer)),
+    "tracer a folder": lambda s: (s.tracer.unlink(), s.tracer.mkdir()),
     "local folder missing": lambda s: s.local.rmdir(),
     "user folder a link": lambda s: (s.local / f"slurm-topo-{os.geteuid()}").symlink_to("/tmp"),
     "user folder a file": lambda s: (s.local / f"slurm-topo-{os.geteuid()}").touch(),
@@ -83,6 +104,20 @@ def test_task_runs_untraced_where_the_tracer_cannot_work(site: Site, name: str) 
     TRACE_FAULTS[name](site)
     result = site.task(**TRACED)
     assert "LD_PRELOAD" not in result.env
+    assert "SLURM_TOPO_JOB_COUNTERS" not in result.env
+    reasons = [(r["where"], r["decision"], r["reason"].split(":")[0]) for r in site.records()]
+    assert reasons == ([] if name == "kill switch" else [("task", "stand-down", "tracer")])
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut short"])
+def test_library_that_broke_after_the_batch_step_is_taken_out(site: Site, damage: str) -> None:
+    if damage == "missing":
+        site.tracer.unlink()
+    else:
+        os.truncate(site.tracer, 5000)
+    before = {"FAKE_LD_PRELOAD": f"{site.tracer}:libmine.so", "SLURM_TOPO_JOB_COUNTERS": "/old"}
+    result = site.task(**before, **TRACED)
+    assert result.env["LD_PRELOAD"] == "libmine.so"
     assert "SLURM_TOPO_JOB_COUNTERS" not in result.env
 
 

@@ -249,6 +249,22 @@ def test_accounting_that_was_missed_is_caught_up(site):
         assert [r.job for r in history.runs()] == [1]
 
 
+@pytest.mark.parametrize("years", [30, -30])
+def test_clock_that_jumps_for_one_pass_misses_no_job(site, years):
+    """And a pass in another century does not ask for each of its days."""
+    site.sync()
+    site.now += years * 365 * 86400
+    site.calls.clear()
+    site.sync()
+    assert len(site.calls) < 400
+    site.now -= years * 365 * 86400
+    site.now += 86400
+    site.add_job(1, end=site.now - 4000)
+    site.sync()
+    with site.history() as history:
+        assert [r.job for r in history.runs()] == [1]
+
+
 def test_missing_spool_is_named_and_accounting_is_read(site):
     fill(site)
     shutil.rmtree(site.settings.spool)

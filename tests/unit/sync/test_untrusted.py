@@ -241,6 +241,15 @@ def test_cluster_description_of_a_user_is_replaced(site):
     assert '"slurm-topo-cluster"' in path.read_text()
 
 
+def test_folder_in_place_of_the_cluster_description_is_moved_aside(site):
+    path = site.user_spool.parent / "cluster.json"
+    (path / "inside").mkdir(parents=True)
+    result = site.sync()
+    assert result.outcome.warnings == []
+    assert '"slurm-topo-cluster"' in path.read_text()
+    assert (path.with_name("cluster.json.0") / "inside").is_dir()
+
+
 @as_root
 class TestAsRoot:
     """Root reads and writes a user's folder in a child that has become the user."""
