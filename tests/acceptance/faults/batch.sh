@@ -1,0 +1,6 @@
+#!/bin/bash
+#SBATCH --ntasks=2
+( eval "$FAULT"; exec /bin/true )
+code=$?
+echo "end $code"
+exit $code
