@@ -15,9 +15,12 @@ DEFAULT_FILE = Path("/etc/slurm-topo/slurm-topo.toml")
 ARMS = ("off", "observe", "advise", "enforce")
 # How ranks that leave cores free lie over the memory domains of a node.
 VARIANTS = ("spread", "packed")
+# What a placement at launch minimises.
+OBJECTIVES = ("sum", "load", "auto")
 _WORDS = {
     "arm": ARMS,
     "packing": ("learn", *VARIANTS),
+    "objective": OBJECTIVES,
     "memory": ("preferred", "strict", "interleave", "hbm", "none"),
 }
 _PREFIX = "SLURM_TOPO_"
@@ -68,6 +71,8 @@ class Settings:
         A placement is applied only if its cost is below (1 - margin) times the baseline's.
     budget_s : float
         Seconds that the search at launch may take.
+    objective : str
+        What a launch minimises: sum, load or auto (docs/placement.md).
     """
 
     database: str = "/var/lib/slurm-topo/history.sqlite"
@@ -84,6 +89,7 @@ class Settings:
     memory: str = "preferred"
     margin: float = 0.02
     budget_s: float = 0.3
+    objective: str = "auto"
 
     @property
     def cluster_file(self) -> Path:

@@ -62,12 +62,19 @@ class Level:
         Seconds for one further byte (the inverse of the bandwidth, so that given costs stay exact).
     origin : str
         ``assumed`` (documented default), ``measured`` (calibrated) or ``given`` (by the user).
+    link_bandwidth : float
+        Bytes per second, in each direction, of a link that joins a group of the level inside with this level
+        (on ``switch``: a node's link); 0 where nobody gave it.
+    links : int
+        How many of these links a group has.
     """
 
     name: str
     latency_s: float
     seconds_per_byte: float
     origin: str = "given"
+    link_bandwidth: float = 0.0
+    links: int = 1
 
     @property
     def bandwidth(self) -> float:
@@ -99,6 +106,10 @@ class Machine:
         OS indices of the NUMA nodes of high-bandwidth memory next to each core; empty where there are none.
     meta : mapping
         Origin of the model (file, hash, date).
+    link_bandwidth : float64 array, shape (k, c), optional
+        Bytes per second, in each direction, of the links that join the group of level l that core i belongs
+        to with level l + 1 (infinite at the root). None: what the levels say, see
+        :func:`slurm_topo.machine.links.link_bandwidths`.
     """
 
     levels: tuple[Level, ...]
@@ -109,6 +120,7 @@ class Machine:
     numa: Ints
     meta: Mapping[str, Any] = field(default_factory=dict)
     hbm: tuple[tuple[int, ...], ...] = ()
+    link_bandwidth: Floats | None = None
 
     @property
     def cores(self) -> int:
@@ -134,6 +146,12 @@ class Placement:
         Seed of the random generator.
     seconds : float
         CPU seconds that the search took.
+    objective : str
+        What was minimised: ``sum``, ``load`` or ``auto``.
+    value : float
+        The objective of this placement, seconds; with ``sum`` it is ``cost``.
+    baseline_values : mapping of str to float
+        The same of the baselines.
     """
 
     core_of_rank: Ints
@@ -142,3 +160,6 @@ class Placement:
     solver: str
     seed: int
     seconds: float
+    objective: str
+    value: float
+    baseline_values: Mapping[str, float]

@@ -7,15 +7,16 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from slurm_topo.cli.emit import emit
-from slurm_topo.model import CommGraph, Machine, Placement
+from slurm_topo.config import OBJECTIVES
+from slurm_topo.model import Machine, Placement
 
-FORMAT = "slurm-topo-placement"
-VERSION = 1
+if TYPE_CHECKING:
+    from slurm_topo.placement.problem import Problem
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,11 @@ class PlaceOptions:
     budget_s: float | None
     seed: int
     output: str | None
+    objective: str | None = None
+    cores: tuple[str, ...] = ()
+    cores_per_rank: int = 1
+    fixed: tuple[str, ...] = ()
+    start: str | None = None
 
 
 @click.command("place", short_help="Match a communication graph with a machine.")
@@ -61,6 +67,29 @@ class PlaceOptions:
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Random seed.")
 @click.option("-o", "--output", metavar="FILE", help="Write there instead of standard output.")
 @click.option(
+    "--objective",
+    type=click.Choice(OBJECTIVES),
+    help="What is minimised: the sum over all traffic, the most loaded link, or auto (that link, latencies "
+    "and some of the sum). [default: auto; sum for a tree: machine]",
+)
+@click.option(
+    "--cores",
+    multiple=True,
+    metavar="LIST",
+    help="Use these cores only: 0-15,32 of the machine, or HOST:0-7 (may be repeated).",
+)
+@click.option(
+    "--cores-per-rank", type=click.IntRange(min=1), default=1, show_default=True, help="Cores of each rank."
+)
+@click.option(
+    "--fix",
+    "fixed",
+    multiple=True,
+    metavar="RANK=CORE|FILE",
+    help="Ranks that stay where they are (may be repeated); a file has one RANK CORE a line.",
+)
+@click.option("--start", metavar="FILE", help="A placement to start from: JSON of place, or a core a rank.")
+@click.option(
     "--allocation",
     type=click.Choice(["slurm"]),
     help="Place on the Slurm allocation of this environment instead of --machine.",
@@ -82,6 +111,11 @@ def place(
     ntasks: int | None,
     cpus_per_task: int | None,
     plan: str | None,
+    objective: str | None,
+    cores: tuple[str, ...],
+    cores_per_rank: int,
+    fixed: tuple[str, ...],
+    start: str | None,
 ) -> None:
     """Match a communication graph with a machine.
 
@@ -89,13 +123,30 @@ def place(
     cost. Ctrl-C ends the search with the best placement found so far.
     """
     if allocation:
-        _launch(ctx, graph, machine, plan, ntasks, cpus_per_task, seed, budget)
+        if cores or cores_per_rank > 1 or fixed or start:
+            raise click.UsageError("--cores, --cores-per-rank, --fix and --start go with --machine")
+        _launch(ctx, graph, machine, plan, ntasks, cpus_per_task, seed, budget, objective)
         return
     if not machine:
         raise click.UsageError("give --machine MACHINE (or --allocation slurm with --plan FILE)")
     if plan or ntasks or cpus_per_task:
         raise click.UsageError("--plan, --ntasks and --cpus-per-task go with --allocation slurm")
-    run_place(PlaceOptions(graph, machine, format_, effort, budget, seed, output))
+    run_place(
+        PlaceOptions(
+            graph=graph,
+            machine=machine,
+            format=format_,
+            effort=effort,
+            budget_s=budget,
+            seed=seed,
+            output=output,
+            objective=objective,
+            cores=cores,
+            cores_per_rank=cores_per_rank,
+            fixed=fixed,
+            start=start,
+        )
+    )
 
 
 def _launch(
@@ -107,6 +158,7 @@ def _launch(
     cpus_per_task: int | None,
     seed: int,
     budget: float | None,
+    objective: str | None,
 ) -> None:
     """The launch path: the allocation of the environment, a plan as the result."""
     from slurm_topo.cli.launch import run_launch
@@ -114,27 +166,54 @@ def _launch(
 
     if machine or not plan:
         raise click.UsageError("--allocation slurm takes --plan FILE and no --machine")
-    settings = load_settings((ctx.obj or {}).get("config_file"), budget_s=budget)
+    settings = load_settings((ctx.obj or {}).get("config_file"), budget_s=budget, objective=objective)
     run_launch(settings, graph, plan, ntasks, cpus_per_task, seed)
 
 
 def run_place(options: PlaceOptions) -> None:
     """Read, place, write."""
-    from slurm_topo.placement.solve import place as solve
+    from slurm_topo.cli.place_table import as_table, describe
+
+    problem = read_problem(options)
+    with termination_as_interrupt():
+        placement = _solve(problem, options)
+    text = json.dumps(describe(problem, placement)) + "\n"
+    emit(text if options.format == "json" else as_table(problem, placement), options.output)
+
+
+def read_problem(options: PlaceOptions) -> Problem:
+    """Graph, machine and wishes, checked against each other."""
+    from slurm_topo.cli.place_input import read_cores, read_fixed, read_start
+    from slurm_topo.placement.problem import make_problem
     from slurm_topo.trace import read_graph
 
     graph = read_graph(options.graph)
     machine = read_machine_argument(options.machine)
-    with termination_as_interrupt():
-        placement = solve(
-            graph,
-            machine,
-            effort=options.effort,  # type: ignore[arg-type]
-            budget_s=options.budget_s,
-            seed=options.seed,
-        )
-    render = _as_json if options.format == "json" else _as_table
-    emit(render(graph, machine, placement), options.output)
+    return make_problem(
+        graph,
+        machine,
+        cores=read_cores(machine, options.cores),
+        cores_per_rank=options.cores_per_rank,
+        start=read_start(options.start),
+        fixed=read_fixed(options.fixed),
+    )
+
+
+def _solve(problem: Problem, options: PlaceOptions) -> Placement:
+    from slurm_topo.machine.tree import PREFIX
+    from slurm_topo.placement.solve import place as solve
+
+    return solve(
+        problem.graph,
+        problem.machine,
+        effort=options.effort,  # type: ignore[arg-type]
+        budget_s=options.budget_s,
+        seed=options.seed,
+        start=problem.start,
+        fixed=problem.fixed,
+        # The costs of a tree are all that is known of it: its user asks for their sum.
+        objective=options.objective or ("sum" if options.machine.startswith(PREFIX) else "auto"),
+    )
 
 
 def read_machine_argument(text: str) -> Machine:
@@ -160,85 +239,3 @@ def termination_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, previous)
-
-
-def describe(graph: CommGraph, machine: Machine, placement: Placement) -> dict[str, Any]:
-    """The placement as JSON values (docs/placement.md)."""
-    from slurm_topo.placement.cost import bytes_by_level
-
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "ranks": graph.ranks,
-        "cores": machine.cores,
-        "cost": placement.cost,
-        "baselines": dict(placement.baselines),
-        "solver": placement.solver,
-        "seed": placement.seed,
-        "seconds": round(placement.seconds, 4),
-        "levels": [level.name for level in machine.levels],
-        "costs": {level.name: level.origin for level in machine.levels},
-        "bytes_by_level": bytes_by_level(graph, machine, placement.core_of_rank).tolist(),
-        "placement": placement.core_of_rank.tolist(),
-    }
-
-
-def _as_json(graph: CommGraph, machine: Machine, placement: Placement) -> str:
-    return json.dumps(describe(graph, machine, placement)) + "\n"
-
-
-def _costs_line(machine: Machine) -> str:
-    """Whether anybody has measured what the levels cost."""
-    from slurm_topo.report.text import costs_of_levels
-
-    said = costs_of_levels((level.name, level.origin) for level in machine.levels)
-    assumed = any(level.origin == "assumed" for level in machine.levels)
-    return said + (" `slurm-topo machine calibrate` measures them." if assumed else "")
-
-
-def _as_table(graph: CommGraph, machine: Machine, placement: Placement) -> str:
-    lines = [f"{graph.ranks} ranks on {machine.cores} cores, seed {placement.seed}, {placement.solver}", ""]
-    if not graph.source.size:
-        lines[1:] = ["No traffic in this graph: placed as Slurm does.", ""]
-    lines += _cost_lines(placement)
-    lines += ["", *_level_lines(graph, machine, placement)]
-    lines += ["", _costs_line(machine), "", *_rank_lines(machine, placement)]
-    return "\n".join(lines) + "\n"
-
-
-def _cost_lines(placement: Placement) -> list[str]:
-    lines = [f"{'':14} {'cost':>14}  {'this placement':>14}"]
-    for name, cost in placement.baselines.items():
-        share = f"{placement.cost / cost - 1:+.1%}" if cost > 0 else "the same"
-        lines.append(f"{name:14} {cost:14.6g}  {share:>14}")
-    return [*lines, f"{'placed':14} {placement.cost:14.6g}"]
-
-
-def _level_lines(graph: CommGraph, machine: Machine, placement: Placement) -> list[str]:
-    """Bytes by level, before (the best baseline) and after."""
-    from slurm_topo.placement.baselines import baselines
-    from slurm_topo.placement.cost import bytes_by_level
-
-    name = min(placement.baselines, key=lambda key: placement.baselines[key])
-    before = bytes_by_level(graph, machine, baselines(machine, graph.ranks)[name])
-    after = bytes_by_level(graph, machine, placement.core_of_rank)
-    total = float(after.sum()) or 1.0
-    lines = [f"{'bytes within':14} {name:>14}  {'placed':>14}"]
-    for level, old, new in zip(machine.levels, before, after, strict=True):
-        lines.append(f"{level.name:14} {old / total:14.1%}  {new / total:14.1%}")
-    return lines
-
-
-def _rank_lines(machine: Machine, placement: Placement) -> list[str]:
-    """A line a node, or a line for every eight ranks of a machine without nodes."""
-    cores = placement.core_of_rank.tolist()
-    if len(machine.node_names) == 1:
-        lines = [f"{'rank':>8}  core"]
-        for first in range(0, len(cores), 8):
-            lines.append(f"{first:8}  " + " ".join(f"{core:6}" for core in cores[first : first + 8]))
-        return lines
-    ranks: dict[int, list[str]] = {}
-    for rank, core in enumerate(cores):
-        ranks.setdefault(int(machine.node[core]), []).append(f"{rank}:{core}")
-    lines = [f"{'node':14} rank:core"]
-    return lines + [f"{machine.node_names[node]:14} {' '.join(ranks[node])}" for node in sorted(ranks)]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_topo.errors import MachineError
 from slurm_topo.machine.levels import level_of, origin_of, switch_level
+from slurm_topo.machine.links import known_links
 from slurm_topo.machine.shape import INSIDE, NodeClass
-from slurm_topo.model import Ints, Level, Machine
+from slurm_topo.model import Floats, Ints, Level, Machine
 
 SLOTS = ("core", "pu")
 
@@ -23,6 +26,7 @@ def build_machine(
     costs: Mapping[str, Level],
     slots: str = "core",
     meta: Mapping[str, Any] | None = None,
+    whole: Sequence[int] | None = None,
 ) -> Machine:
     """The machine model of some nodes.
 
@@ -40,6 +44,8 @@ def build_machine(
         ``core``: one slot a core; ``pu``: one a hardware thread.
     meta : mapping
         Kept in the model; ``costs`` (origin of the levels) is added.
+    whole : sequence of int, length n, optional
+        Cores of each node, where the shapes hold only those of a job: its share of the node's links.
 
     Raises
     ------
@@ -60,17 +66,41 @@ def build_machine(
     candidates.append(("node", node))
     for tier, groups in enumerate(switches):
         candidates.append((switch_level(tier + 1), np.asarray(groups, dtype=np.int32)[node]))
-    levels, rows = _collapse(candidates, costs)
+    levels, kept = _collapse(candidates, costs)
     return Machine(
         levels=tuple(levels),
-        groups=np.stack(rows),
+        groups=np.stack([candidates[i][1] for i in kept]),
         node=node,
         node_names=tuple(names),
         pus=tuple(pus for c in classes for pus in c.pus),
         numa=np.concatenate([np.asarray(c.numa, dtype=np.int32) for c in classes]),
         meta={**(meta or {}), "costs": origin_of(levels)},
         hbm=_hbm(classes),
+        link_bandwidth=_links(candidates, kept, costs, node, _owned_share(sizes, whole)),
     )
+
+
+def _links(
+    candidates: Sequence[tuple[str, Ints]],
+    kept: Sequence[int],
+    costs: Mapping[str, Level],
+    node: Ints,
+    owned_share: Floats,
+) -> Floats | None:
+    """What the links between the kept levels carry: the narrowest of those that are crossed on the way."""
+    levels = [level_of(name, costs) for name, _ in candidates]
+    found = known_links(levels, [groups for _, groups in candidates], node, owned_share)
+    if found is None:
+        return None
+    ends = [*kept[1:], len(candidates)]
+    rows = [found[first:end].min(axis=0) for first, end in zip(kept, ends, strict=True)]
+    rows[-1] = np.full(node.size, np.inf)
+    return np.stack(rows)
+
+
+def _owned_share(sizes: NDArray[np.int64], whole: Sequence[int] | None) -> Floats:
+    """Share of each node's cores that is in the machine."""
+    return np.ones(sizes.size) if whole is None else sizes / np.maximum(np.array(whole), 1)
 
 
 def _as_slots(shape: NodeClass, slots: str) -> NodeClass:
@@ -119,11 +149,12 @@ def _local_groups(name: str, shape: NodeClass) -> Ints:
 
 def _collapse(
     candidates: Sequence[tuple[str, Ints]], costs: Mapping[str, Level]
-) -> tuple[list[Level], list[Ints]]:
+) -> tuple[list[Level], list[int]]:
+    """The levels that say something, and their places among the candidates."""
     levels: list[Level] = []
-    rows: list[Ints] = []
+    kept: list[int] = []
     inner = candidates[0][1].size
-    for name, groups in candidates:
+    for i, (name, groups) in enumerate(candidates):
         # Groups are numbered densely.
         count = int(groups.max()) + 1
         adds_nothing = count == inner
@@ -133,13 +164,13 @@ def _collapse(
             if last.origin == "assumed":
                 # Somebody may know better what the node costs as a whole.
                 last = costs.get(name, last)
-            levels.append(Level(name, last.latency_s, last.seconds_per_byte, last.origin))
-            rows[-1] = groups
+            levels.append(replace(last, name=name))
+            kept[-1] = i
         elif name == "node" or not adds_nothing:
             levels.append(level_of(name, costs))
-            rows.append(groups)
+            kept.append(i)
         inner = count
-    return levels, rows
+    return levels, kept
 
 
 def machine_digest(machine: Machine) -> str:

@@ -149,7 +149,10 @@ class Cluster:
         shapes = [self._owned(name, cpus) for name in names]
         meta = {"source": self.source, "digest": self.digest, "cluster": self.name}
         known = {level.name: level for level in self.levels}
-        return build_machine(names, shapes, self.fabric.tiers(names), known, slots, meta)
+        whole = [self.shape(name).cores for name in names]
+        if slots == "pu":
+            whole = [sum(max(len(pus), 1) for pus in self.shape(name).pus) for name in names]
+        return build_machine(names, shapes, self.fabric.tiers(names), known, slots, meta, whole)
 
     def _owned(self, node: str, cpus: Mapping[str, Collection[int]] | None) -> NodeClass:
         shape = self.shape(node)

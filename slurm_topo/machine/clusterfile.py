@@ -25,6 +25,7 @@ from slurm_topo.units import expand_hostlist, fold_hostlist
 
 FORMAT = "slurm-topo-cluster"
 VERSION = 1
+MOST_LINKS = 1 << 20
 LARGEST_BYTES = 256 * 1024 * 1024
 _TOP = ("format", "version", "name", "classes", "nodes", "switches", "levels", "meta")
 _CLASS = (
@@ -39,7 +40,7 @@ _CLASS = (
     "gpus",
     "meta",
 )
-_LEVEL = ("name", "latency_s", "bandwidth", "seconds_per_byte", "origin", "meta")
+_LEVEL = ("name", "latency_s", "bandwidth", "seconds_per_byte", "origin", "link_bandwidth", "links", "meta")
 
 
 def read_cluster(path: str | os.PathLike[str]) -> Cluster:
@@ -213,9 +214,18 @@ def _level(entry: Any) -> Level:
     if origin not in ORIGINS:
         raise MachineError(f"{what}: origin {origin!r} is unknown; it is one of {', '.join(ORIGINS)}")
     latency = _number(entry, "latency_s", what)
+    link = _number(entry, "link_bandwidth", what) if "link_bandwidth" in entry else 0.0
+    links = entry.get("links", 1)
+    if type(links) is not int or not 0 < links <= MOST_LINKS:
+        raise MachineError(f"{what}: links = {links!r} is no number of links; write 1 to {MOST_LINKS}")
+    if "link_bandwidth" in entry and link <= 0:
+        raise MachineError(f"{what}: link_bandwidth = {link} is not above 0; write it in B/s")
+    if "links" in entry and "link_bandwidth" not in entry:
+        raise MachineError(f"{what}: links without link_bandwidth; give both, or neither")
     if entry.get("meta"):
-        return MeasuredLevel(name, latency, per_byte, origin, _mapping(entry, "meta", what))
-    return Level(name, latency, per_byte, origin)
+        meta = _mapping(entry, "meta", what)
+        return MeasuredLevel(name, latency, per_byte, origin, link, links, meta)
+    return Level(name, latency, per_byte, origin, link, links)
 
 
 def _keys(raw: Any, known: Sequence[str], what: str) -> None:
@@ -342,6 +352,8 @@ def _level_json(level: Level) -> dict[str, Any]:
         "seconds_per_byte": level.seconds_per_byte,
         "origin": level.origin,
     }
+    if level.link_bandwidth:
+        document.update(link_bandwidth=level.link_bandwidth, links=level.links)
     if isinstance(level, MeasuredLevel) and level.meta:
         document["meta"] = dict(level.meta)
     return document

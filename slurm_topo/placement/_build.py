@@ -32,6 +32,19 @@ int64_t st_descend(const st_instance *instance, const uint8_t *fixed, int32_t sw
     const st_control *control, int32_t *core_of);
 int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_schedule *schedule,
     const st_control *control, int32_t *core_of);
+
+typedef struct st_load st_load;
+st_load *st_load_new(int32_t slots, int32_t levels, int32_t links, const int32_t *link_of,
+    const double *seconds, const double *per_byte, const double *per_message, int64_t pairs,
+    const int32_t *source, const int32_t *target, const double *nbytes, const double *messages);
+void st_load_free(st_load *load);
+double st_load_degree(const st_load *load);
+double st_load_most(const st_load *load, const int32_t *slot_of, double *cost);
+typedef struct {
+    int64_t moves; double hot; double fall; double share_of_sum; double share_of_most; uint64_t seed;
+} st_relief_schedule;
+int64_t st_load_relieve(const st_load *load, const uint8_t *fixed, const st_relief_schedule *schedule,
+    const st_control *control, int32_t *slot_of, double *drift);
 """
 
 ffibuilder = FFI()

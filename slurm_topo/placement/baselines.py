@@ -68,19 +68,32 @@ def node_and_socket(machine: Machine) -> tuple[NDArray[np.int64], NDArray[np.int
     one level below those the sockets. Without such a level all cores are one node.
     """
     names = [level.name for level in machine.levels]
-    if machine.node_names == ("",) and "node" not in names:
-        return _read_tree(machine)
+    if _is_tree(machine):
+        level = node_level(machine)
+        node = _numbered(machine.groups[level])
+        return node, _numbered(machine.groups[level - 1]) if level else node
     node = machine.node.astype(np.int64)
     socket = _numbered(machine.groups[names.index("package")]) if "package" in names else node
     return node, socket
 
 
-def _read_tree(machine: Machine) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def node_level(machine: Machine) -> int:
+    """Index of the level whose groups are the nodes (see :func:`node_and_socket`)."""
+    names = [level.name for level in machine.levels]
+    if "node" in names:
+        return names.index("node")
+    if not _is_tree(machine):
+        nodes = len(np.unique(machine.node))
+        return next(
+            (i for i, row in enumerate(machine.groups) if len(np.unique(row)) <= nodes), len(names) - 1
+        )
     costs = [level.seconds_per_byte for level in machine.levels]
     steps = [i for i in range(1, len(costs)) if costs[i] >= NETWORK_STEP * costs[i - 1] > 0]
-    node_level = steps[-1] - 1 if steps else len(costs) - 1
-    node = _numbered(machine.groups[node_level])
-    return node, _numbered(machine.groups[node_level - 1]) if node_level else node
+    return steps[-1] - 1 if steps else len(costs) - 1
+
+
+def _is_tree(machine: Machine) -> bool:
+    return machine.node_names == ("",) and "node" not in (level.name for level in machine.levels)
 
 
 def _numbered(groups: NDArray[np.integer]) -> NDArray[np.int64]:

@@ -38,6 +38,12 @@ def cost(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) 
     return float(cost_by_level(graph, machine, core_of_rank).sum())
 
 
+def cost_parts(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> tuple[float, float]:
+    """The parts of :func:`cost` that come from bytes and from messages."""
+    nbytes, messages = _traffic(graph, machine, core_of_rank)
+    return float((nbytes * inverse_bandwidths(machine)).sum()), float((messages * latencies(machine)).sum())
+
+
 def cost_by_level(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> Floats:
     """The part of :func:`cost` at each level; float64 array, shape (k,), innermost level first."""
     nbytes, messages = _traffic(graph, machine, core_of_rank)
@@ -47,6 +53,14 @@ def cost_by_level(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.i
 def bytes_by_level(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> Floats:
     """Bytes between ranks that meet at each level; float64 array, shape (k,), innermost level first."""
     return _traffic(graph, machine, core_of_rank)[0]
+
+
+def cost_of_pairs(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> Floats:
+    """The part of :func:`cost` of each pair; float64 array, shape (e,)."""
+    check_placement(graph, machine, core_of_rank)
+    cores = np.asarray(core_of_rank)
+    level = meeting_level(machine, cores[graph.source], cores[graph.target])
+    return graph.nbytes * inverse_bandwidths(machine)[level] + graph.messages * latencies(machine)[level]
 
 
 def latencies(machine: Machine) -> Floats:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from slurm_topo.errors import LaunchError, PlacementError
+from slurm_topo.machine.links import link_bandwidths
 from slurm_topo.model import CommGraph, Ints, Machine
 from slurm_topo.placement.cost import inverse_bandwidths, latencies
 
@@ -31,6 +32,10 @@ class Control:
     def stop(self) -> None:
         """End soon, with what is there."""
         self.pointer.stop = 1
+
+    def stopped(self) -> bool:
+        """Whether :meth:`stop` was called."""
+        return bool(self.pointer.stop)
 
     def expired(self) -> bool:
         """Whether the search is to end now."""
@@ -124,7 +129,13 @@ class Instance:
     def descend(self, placement: Ints, fixed: NDArray[np.uint8] | None, control: Control) -> int:
         """Swap in place while that lowers the cost; the number of swaps."""
         return _check(
-            lib.st_descend(self.pointer, self._mask(fixed), 100, control.pointer, self._placement(placement))
+            lib.st_descend(
+                self.pointer,
+                _mask(fixed, self.vertices),
+                100,
+                control.pointer,
+                self._placement(placement),
+            )
         )
 
     def anneal(
@@ -144,18 +155,13 @@ class Instance:
         )
         return _check(
             lib.st_anneal(
-                self.pointer, self._mask(fixed), schedule, control.pointer, self._placement(placement)
+                self.pointer,
+                _mask(fixed, self.vertices),
+                schedule,
+                control.pointer,
+                self._placement(placement),
             )
         )
-
-    def _mask(self, fixed: NDArray[np.uint8] | None) -> Any:
-        if fixed is None:
-            return ffi.NULL
-        if fixed.shape != (self.vertices,) or fixed.dtype != np.uint8:
-            raise ValueError(
-                f"mask of {fixed.size} {fixed.dtype}: give one uint8 for each of {self.vertices} vertices"
-            )
-        return ffi.from_buffer("uint8_t[]", fixed)
 
     def _placement(self, placement: Ints) -> Any:
         """The array for the kernel, which reads and writes one core of each vertex without looking back."""
@@ -164,6 +170,128 @@ class Instance:
                 f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
             )
         return _ints(placement)
+
+
+class LinkLoads:
+    """A graph on the links of a machine inside the kernel; a context manager that frees it.
+
+    Placements are as those of an :class:`Instance` on the same cores. Of the cost, ``weights[0]`` times the
+    part of the bytes and ``weights[1]`` times that of the messages count.
+    """
+
+    def __init__(
+        self,
+        graph: CommGraph,
+        machine: Machine,
+        cores: NDArray[np.integer],
+        weights: tuple[float, float] = (1.0, 1.0),
+    ) -> None:
+        groups = machine.groups[:, cores]
+        order = np.lexsort(groups)
+        self._core_of_slot = order.astype(np.int32)
+        self._slot_of_core = np.argsort(order).astype(np.int32)
+        inner = groups[:-1, order]
+        starts = np.diff(inner, axis=1, prepend=inner[:, :1] - 1) != 0
+        link_of = np.ascontiguousarray(starts.ravel().cumsum().reshape(inner.shape) - 1, dtype=np.int32)
+        with np.errstate(divide="ignore"):
+            seconds = (1.0 / link_bandwidths(machine)[:-1, cores[order]])[starts]
+        per_byte, per_message = inverse_bandwidths(machine) * weights[0], latencies(machine) * weights[1]
+        # Near 1, whatever the units: the kernel takes eighth powers.
+        slow = max(float(per_byte.max()), float(seconds.max(initial=0.0))) or 1.0
+        most = float(graph.nbytes.max(initial=0.0)) or 1.0
+        with np.errstate(over="ignore"):
+            messages = np.ascontiguousarray(graph.messages / most)
+        self.vertices = int(cores.size)
+        self.levels = len(machine.levels)
+        self.pointer = lib.st_load_new(
+            cores.size,
+            len(machine.levels),
+            seconds.size,
+            _ints(link_of.ravel()),
+            _doubles(seconds / slow),
+            _doubles(per_byte / slow),
+            _doubles(per_message / slow),
+            graph.source.size,
+            _ints(np.ascontiguousarray(graph.source, dtype=np.int32)),
+            _ints(np.ascontiguousarray(graph.target, dtype=np.int32)),
+            _doubles(np.ascontiguousarray(graph.nbytes / most)),
+            _doubles(messages),
+        )
+        if not self.pointer:
+            raise MemoryError("the placement kernel ran out of memory")
+        self._unit = slow * most
+        self.degree: float = lib.st_load_degree(self.pointer)
+        # How far sums that swaps changed were off from sums made anew, at most, in the last search.
+        self.drift = 0.0
+
+    def __enter__(self) -> LinkLoads:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lib.st_load_free(self.pointer)
+        self.pointer = ffi.NULL
+
+    def most(self, placement: Ints) -> tuple[float, float]:
+        """Seconds of the most loaded direction of a link, and the cost."""
+        cost = ffi.new("double *")
+        most = lib.st_load_most(self.pointer, _ints(self._slots(placement)), cost)
+        if most < 0:
+            raise MemoryError("the placement kernel ran out of memory")
+        return float(most) * self._unit, float(cost[0]) * self._unit
+
+    def relieve(
+        self,
+        placement: Ints,
+        fixed: NDArray[np.uint8] | None,
+        moves: int,
+        hot: float,
+        fall: float,
+        shares: tuple[float, float],
+        seed: int,
+        control: Control,
+    ) -> int:
+        """Swap in place so that ``shares[0] * cost + shares[1] * most`` falls; the number of swaps.
+
+        See ``st_load_relieve`` in kernel/st_kernel.h.
+        """
+        schedule = ffi.new(
+            "st_relief_schedule *",
+            {
+                "moves": moves,
+                "hot": hot,
+                "fall": fall,
+                "share_of_sum": shares[0],
+                "share_of_most": shares[1],
+                "seed": seed,
+            },
+        )
+        slots, drift = self._slots(placement), ffi.new("double *")
+        mask = _mask(fixed, self.vertices)
+        swaps = _check(
+            lib.st_load_relieve(self.pointer, mask, schedule, control.pointer, _ints(slots), drift)
+        )
+        placement[:] = self._core_of_slot[slots]
+        self.drift = float(drift[0])
+        return swaps
+
+    def _slots(self, placement: Ints) -> Ints:
+        if placement.shape != (self.vertices,):
+            raise ValueError(
+                f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
+            )
+        return self._slot_of_core[placement]
+
+
+def _mask(fixed: NDArray[np.uint8] | None, vertices: int) -> Any:
+    if fixed is None:
+        return ffi.NULL
+    if fixed.shape != (vertices,) or fixed.dtype != np.uint8:
+        raise ValueError(
+            f"mask of {fixed.size} {fixed.dtype}: give one uint8 for each of {vertices} vertices"
+        )
+    return ffi.from_buffer("uint8_t[]", fixed)
 
 
 def _check(code: int) -> int:

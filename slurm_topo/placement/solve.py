@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_topo.config import OBJECTIVES
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import CommGraph, Ints, Machine, Placement
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cores import select_cores
 from slurm_topo.placement.cost import check_placement, cost
+from slurm_topo.placement.load import objective_value
 from slurm_topo.placement.native import Control, Instance
+from slurm_topo.placement.relief import relieve
 from slurm_topo.placement.search import BEST, LAUNCH, Search
 
 Effort = Literal["launch", "best"]
 EFFORTS = {"launch": LAUNCH, "best": BEST}
+# Of a budget the search for the least sum has this share where the loads count too.
+SUM_SHARE = 0.6
 
 
 def place(
@@ -31,6 +37,7 @@ def place(
     seed: int = 0,
     start: NDArray[np.integer] | None = None,
     fixed: Mapping[int, int] | None = None,
+    objective: str = "sum",
 ) -> Placement:
     """Match a communication graph with a machine.
 
@@ -52,11 +59,13 @@ def place(
     fixed : mapping of int to int, optional
         Rank to core: these ranks stay there. The baselines do not know about them, so that the result may
         then be worse than a baseline.
+    objective : {"sum", "load", "auto"}
+        What is minimised: see :func:`slurm_topo.placement.load.objective_value`.
 
     Returns
     -------
     Placement
-        Its cost is never above that of a baseline or of `start` (unless ranks are fixed).
+        Its objective is never above that of a baseline or of `start` (unless ranks are fixed).
 
     Raises
     ------
@@ -69,30 +78,64 @@ def place(
     """
     if effort not in EFFORTS:
         raise PlacementError(f"effort {effort!r} is unknown; it is one of {', '.join(EFFORTS)}")
+    if objective not in OBJECTIVES:
+        raise PlacementError(f"objective {objective!r} is unknown; it is one of {', '.join(OBJECTIVES)}")
     began = time.process_time()
-    deadline = 0.0 if budget_s is None else time.monotonic() + budget_s
+    now = time.monotonic()
     known = baselines(machine, graph.ranks)
-    costs = {name: cost(graph, machine, placement) for name, placement in known.items()}
+    judge = _Judge(graph, machine, objective)
     starts = dict(known)
     if start is not None:
         check_placement(graph, machine, np.asarray(start))
         starts["start"] = np.asarray(start, dtype=np.int32)
     pinned = _check_fixed(graph, machine, fixed)
     starts = {name: _pin(placement, pinned) for name, placement in starts.items()}
-    best = min(starts, key=lambda name: cost(graph, machine, starts[name]))
+    best = min(starts, key=lambda name: judge.key(starts[name]))
     found, solver = starts[best], best
     if graph.source.size and graph.ranks > 1:
-        placement, name = _search(graph, machine, starts, best, effort, deadline, seed, pinned)
-        if cost(graph, machine, placement) < cost(graph, machine, found):
-            found, solver = placement, name
+        limit = _Limit(now, budget_s, objective)
+        cheapest = min(starts, key=lambda name: cost(graph, machine, starts[name]))
+        for placement, name in _search(graph, machine, starts, cheapest, best, effort, limit, seed, pinned):
+            if judge.key(placement) < judge.key(found):
+                found, solver = placement, name
     return Placement(
         core_of_rank=found,
         cost=cost(graph, machine, found),
-        baselines=costs,
+        baselines={name: cost(graph, machine, placement) for name, placement in known.items()},
         solver=solver,
         seed=seed,
         seconds=time.process_time() - began,
+        objective=objective,
+        value=judge.key(found)[0],
+        baseline_values={name: judge.key(placement)[0] for name, placement in known.items()},
     )
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """The objective as :func:`slurm_topo.placement.load.objective_value` has it, the cost behind it."""
+
+    graph: CommGraph
+    machine: Machine
+    objective: str
+
+    def key(self, placement: Ints) -> tuple[float, float]:
+        """Less is better."""
+        value = objective_value(self.objective, self.graph, self.machine, placement)
+        return value, 0.0 if self.objective == "sum" else cost(self.graph, self.machine, placement)
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """Times of the monotonic clock at which the search for the sum, and that for the objective, end."""
+
+    began: float
+    budget_s: float | None
+    objective: str
+
+    def end(self, share: float = 1.0) -> float:
+        """0: it does not end by time."""
+        return 0.0 if self.budget_s is None else self.began + share * self.budget_s
 
 
 def _check_fixed(graph: CommGraph, machine: Machine, fixed: Mapping[int, int] | None) -> dict[int, int]:
@@ -130,30 +173,47 @@ def _search(
     graph: CommGraph,
     machine: Machine,
     starts: Mapping[str, Ints],
+    cheapest: str,
     best: str,
     effort: Effort,
-    deadline: float,
+    limit: _Limit,
     seed: int,
     pinned: Mapping[int, int],
-) -> tuple[Ints, str]:
-    """The best placement of a search, and the name of the solver."""
-    cores = select_cores(graph.ranks, machine, starts[best], pinned.values())
+) -> list[tuple[Ints, str]]:
+    """Placements that a search found, and the names of their solvers: the least sum first."""
+    cores = select_cores(graph.ranks, machine, starts[cheapest], pinned.values())
     index = np.full(machine.cores, -1, dtype=np.int32)
     index[cores] = np.arange(cores.size, dtype=np.int32)
     fixed = None
     if pinned:
         fixed = np.zeros(cores.size, dtype=np.uint8)
         fixed[list(pinned)] = 1
-    control = Control(deadline)
+    loads_too = limit.objective != "sum"
+    control = Control(limit.end(SUM_SHARE if loads_too else 1.0))
     with Instance.build(graph, machine, cores) as instance:
         search = Search(instance, control, seed, fixed)
         # The best start comes first: the search always holds it.
-        for name in sorted(starts, key=lambda name: name != best):
+        for name in sorted(starts, key=lambda name: name != cheapest):
             local = index[starts[name]]
             if (local >= 0).all():
                 search.offer(_with_free_cores(local, cores.size), name)
-        _run(search, effort, graph.ranks, control)
-        return cores[search.best[: graph.ranks]].astype(np.int32), search.best_name
+        _run(lambda: search.run(EFFORTS[effort], graph.ranks), control)
+    found = {search.best_name: search.best}
+    if loads_too and not control.stopped():
+        local = index[starts[best]]
+        if (local >= 0).all():
+            found.setdefault(best, _with_free_cores(local, cores.size))
+        control = Control(limit.end())
+        work = EFFORTS[effort].work(graph.ranks)
+        better: dict[str, Ints] = {}
+        _run(
+            lambda: better.update(
+                relieve(graph, machine, cores, found, fixed, limit.objective, work, seed, control)
+            ),
+            control,
+        )
+        found.update(better)
+    return [(cores[placement[: graph.ranks]].astype(np.int32), name) for name, placement in found.items()]
 
 
 def _with_free_cores(local: Ints, cores: int) -> Ints:
@@ -163,14 +223,14 @@ def _with_free_cores(local: Ints, cores: int) -> Ints:
     return np.concatenate([local, np.flatnonzero(free).astype(np.int32)])
 
 
-def _run(search: Search, effort: Effort, ranks: int, control: Control) -> None:
+def _run(search: Callable[[], None], control: Control) -> None:
     """Search in a thread: the kernel does not hold the interpreter, so that signals are handled here."""
     failures: list[BaseException] = []
     done = threading.Event()
 
     def work() -> None:
         try:
-            search.run(EFFORTS[effort], ranks)
+            search()
         except BaseException as error:  # carried over to the caller's thread
             failures.append(error)
         finally:

@@ -13,8 +13,9 @@ from slurm_topo.config import Settings
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import CommGraph, Machine, Placement
 from slurm_topo.placement.baselines import baseline_costs
+from slurm_topo.placement.load import baseline_values
+from slurm_topo.placement.slots import Slots, make_slots
 from slurm_topo.slurm.plan import Plan, RankPlace
-from slurm_topo.slurm.slots import Slots, make_slots
 
 # The kernel's policy for each setting of `memory`. Preferred memory that is full gives way to the next.
 _POLICIES = {
@@ -50,7 +51,7 @@ def plan_step(
     tasks_per_node
         How many ranks Slurm puts on each node.
     settings
-        ``margin``, ``budget_s``, ``packing`` and ``memory`` count.
+        ``margin``, ``budget_s``, ``objective``, ``packing`` and ``memory`` count.
     variant
         ``spread`` or ``packed`` as drawn for this job, which counts where ``packing`` is ``learn``; empty:
         ``spread``.
@@ -76,11 +77,22 @@ def plan_step(
 
     from slurm_topo.placement.solve import place
 
-    placement = place(graph, slots.machine, effort="launch", budget_s=settings.budget_s, seed=seed)
+    placement = place(
+        graph,
+        slots.machine,
+        effort="launch",
+        budget_s=settings.budget_s,
+        seed=seed,
+        objective=settings.objective,
+    )
     if baseline is not slots:
         # Slurm's own order of the sockets is cyclic: what it does alone is spread.
-        placement = replace(placement, baselines=baseline_costs(graph, baseline.machine))
-    if not placement.cost < (1.0 - settings.margin) * placement.baselines[slurm_way(placement)]:
+        placement = replace(
+            placement,
+            baselines=baseline_costs(graph, baseline.machine),
+            baseline_values=baseline_values(settings.objective, graph, baseline.machine),
+        )
+    if not placement.value < (1.0 - settings.margin) * placement.baseline_values[slurm_way(placement)]:
         # They lie as Slurm has them, which a program that could be packed has to be compared with.
         return replace(stand_down("margin", placement), variant=variant and "spread")
     plan = _plan(job, ranks, cpus_per_task, "place", "cost", digest, machine, placement)
@@ -101,13 +113,13 @@ def _choose(
 
 def slurm_way(placement: Placement) -> str:
     """Baseline that Slurm alone would do: block over nodes, the cheaper of its two ways inside a node."""
-    return min(("block:block", "block:cyclic"), key=placement.baselines.__getitem__)
+    return min(("block:block", "block:cyclic"), key=placement.baseline_values.__getitem__)
 
 
 def _slurm_first(placement: Placement) -> dict[str, float]:
     """The baselines, the one that the placement was held against first (docs/formats.md)."""
     first = slurm_way(placement)
-    return {first: placement.baselines[first], **placement.baselines}
+    return {first: placement.baseline_values[first], **placement.baseline_values}
 
 
 def _plan(
@@ -129,7 +141,7 @@ def _plan(
         graph=digest or "-",
         machine=str(machine.meta.get("digest", "-")),
         solver=placement.solver.replace(" ", "_") if placement else "-",
-        cost=placement.cost if placement else float("nan"),
+        cost=placement.value if placement else float("nan"),
         baselines=_slurm_first(placement) if placement else {},
     )
 

@@ -53,9 +53,9 @@ class Plan:
     memory : str
         Policy for the NUMA nodes of ``RankPlace.mem``, one of :data:`MEMORY`.
     cost : float
-        Predicted seconds of the placement, NaN where none was computed.
+        The objective of the placement (setting ``objective``), seconds; NaN where none was computed.
     baselines : mapping of str to float
-        Predicted seconds of what Slurm alone would do.
+        The same of what Slurm alone would do.
     nodes : tuple of str
         Host names; empty for a stand-down.
     places : tuple of RankPlace, length ranks (0 for a stand-down)

@@ -21,8 +21,8 @@ from slurm_topo.machine.clusterfile import cluster_json
 from slurm_topo.model import CommGraph, Ints, Machine
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cost import bytes_by_level, cost
+from slurm_topo.placement.slots import Slots, make_slots
 from slurm_topo.slurm.plan import Plan
-from slurm_topo.slurm.slots import Slots, make_slots
 from slurm_topo.trace import parse_graph
 from slurm_topo.units import expand_ints
 

@@ -57,7 +57,7 @@ class LevelFit:
             "total_bandwidth": self.total,
             "spread": round(self.spread, 4),
         }
-        return MeasuredLevel(self.name, self.latency_s, 1.0 / self.share, "measured", meta)
+        return MeasuredLevel(self.name, self.latency_s, 1.0 / self.share, "measured", meta=meta)
 
 
 def parse_results(text: str) -> tuple[Times, int]:

@@ -76,4 +76,38 @@ int64_t st_descend(const st_instance *instance, const uint8_t *fixed, int32_t sw
 int64_t st_anneal(const st_instance *instance, const uint8_t *fixed, const st_schedule *schedule,
 		  const st_control *control, int32_t *core_of);
 
+/*
+ * The links of a machine and what a graph puts on them (load.c). Slots are cores in an order in which each group of
+ * each level is a range. link_of[l * slots + s] is the link above the group of level l that slot s is in (levels - 1
+ * rows, links numbered from 0 over all levels); a byte takes seconds[link] on it. Vertices are as in an instance:
+ * ranks, then free cores. NULL when memory is short.
+ */
+typedef struct st_load st_load;
+st_load *st_load_new(int32_t slots, int32_t levels, int32_t links, const int32_t *link_of, const double *seconds,
+		     const double *per_byte, const double *per_message, int64_t pairs, const int32_t *source,
+		     const int32_t *target, const double *nbytes, const double *messages);
+void st_load_free(st_load *load);
+/* Mean number of neighbours of the vertices that have any. */
+double st_load_degree(const st_load *load);
+/* Seconds of the most loaded direction of a link, and the cost; -1 when memory is short. */
+double st_load_most(const st_load *load, const int32_t *slot_of, double *cost);
+
+/* Annealing from `hot` to `hot / fall` in units of a typical change; the last quarter of the moves only descends. */
+typedef struct {
+	int64_t moves;
+	double hot;
+	double fall;
+	double share_of_sum;
+	double share_of_most;
+	uint64_t seed;
+} st_relief_schedule;
+
+/*
+ * Swap vertices until share_of_sum * cost + share_of_most * most is low, in place: slot_of becomes the best that was
+ * seen, never worse than what it was. The number of swaps, or -1. `drift` gets by what share, at most, the sums that
+ * the swaps changed were off from such that were made anew.
+ */
+int64_t st_load_relieve(const st_load *load, const uint8_t *fixed, const st_relief_schedule *schedule,
+			const st_control *control, int32_t *slot_of, double *drift);
+
 #endif

@@ -15,7 +15,7 @@ from slurm_topo.machine.describe import describe
 from slurm_topo.machine.local import node_class
 from slurm_topo.machine.shape import NodeClass
 from slurm_topo.machine.table import node_table
-from slurm_topo.slurm.slots import make_slots
+from slurm_topo.placement.slots import make_slots
 
 # An emulated machine: two packages of two NUMA nodes with two cores each, and in each package memory without
 # CPUs that the firmware (HMAT) calls four times as fast. libhwloc 2.9 has no word for it.

@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from slurm_topo.machine.tree import parse_tree
 from slurm_topo.model import CommGraph, Level, Machine
 from slurm_topo.trace import build_graph
 
@@ -84,3 +86,23 @@ def exhaustive(graph: CommGraph, machine: Machine) -> float:
         at = placements[:, u], placements[:, v]
         costs += weight[u, v] * per_byte[at] + count[u, v] * per_message[at]
     return float(costs.min())
+
+
+@st.composite
+def machines(draw: st.DrawFn) -> Machine:
+    if draw(st.booleans()):
+        arities = draw(st.lists(st.integers(1, 4), min_size=1, max_size=4))
+        costs = draw(st.lists(st.floats(0, 100), min_size=len(arities), max_size=len(arities)))
+        return parse_tree(f"tree:{':'.join(map(str, arities))}/{':'.join(map(repr, costs))}")
+    sizes = draw(st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=3), min_size=1, max_size=4))
+    latencies = draw(st.sampled_from([None, [1.0, 2.0, 9.0], [0.5, 0.1, 3.0]]))
+    return uneven_machine(sizes, [1.0, 10.0, 50.0], latencies)
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> tuple[CommGraph, Machine]:
+    machine = draw(machines())
+    ranks = draw(st.integers(1, machine.cores))
+    rank = st.integers(0, ranks - 1)
+    pairs = draw(st.lists(st.tuples(rank, rank, st.floats(0, 1e9)), min_size=1, max_size=60))
+    return graph_of(pairs, ranks, messages=draw(st.sampled_from([0.0, 1.0]))), machine

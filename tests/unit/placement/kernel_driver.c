@@ -76,6 +76,47 @@ static double plain_cost(int32_t cores, int32_t levels, int32_t pairs, const int
 	return cost;
 }
 
+/* Swaps that relieve links: a permutation, fixed vertices stay, sums that are changed stay what they are anew. */
+static int relieve(int problem, int32_t cores, int32_t levels, int32_t ranks, int32_t pairs)
+{
+	static int32_t link_of[MOST_LEVELS * MOST_CORES], at[MOST_CORES];
+	static double seconds[MOST_LEVELS * MOST_CORES];
+	uint8_t fixed[MOST_CORES] = {0};
+	int32_t links = 0;
+	double before, after, cost, drift;
+	st_control control = {0, 0};
+
+	for (int32_t l = 0; l + 1 < levels; l++)
+		for (int32_t s = 0; s < cores; s++) {
+			if (s == 0 || groups[l * cores + s] != groups[l * cores + s - 1])
+				seconds[links++] = 1 + (problem + s) % 7;
+			link_of[l * cores + s] = links - 1;
+		}
+	st_load *load = st_load_new(cores, levels, links, link_of, seconds, per_byte, per_message, pairs, source,
+				    target, nbytes, messages);
+	CHECK(load);
+	CHECK(ranks <= cores);
+	for (int32_t v = 0; v < cores; v++) {
+		at[v] = cores - 1 - v;
+		fixed[v] = v % 3 == 0;
+	}
+	before = st_load_most(load, at, &cost);
+	CHECK(fabs(cost - plain_cost(cores, levels, pairs, at)) <= 1e-9 * (1 + cost));
+	st_relief_schedule schedule = {4000, problem % 2, 50, 0, 1, (uint64_t)problem};
+	CHECK(st_load_relieve(load, problem % 3 ? fixed : NULL, &schedule, &control, at, &drift) >= 0);
+	CHECK(drift < 1e-6);
+	CHECK(is_permutation(at, cores));
+	after = st_load_most(load, at, &cost);
+	CHECK(after <= before * (1 + 1e-9));
+	for (int32_t v = 0; problem % 3 && v < cores; v += 3)
+		CHECK(at[v] == cores - 1 - v);
+	control.stop = 1;
+	CHECK(st_load_relieve(load, NULL, &schedule, &control, at, &drift) == 0);
+	CHECK(is_permutation(at, cores));
+	st_load_free(load);
+	return 0;
+}
+
 static int run(int problem)
 {
 	st_random random = {(uint64_t)problem};
@@ -89,6 +130,8 @@ static int run(int problem)
 
 	random_machine(&random, cores, levels);
 	random_graph(&random, ranks, pairs);
+	if (relieve(problem, cores, levels, ranks, pairs))
+		return 1;
 	st_instance *instance = st_instance_new(cores, levels, groups, per_byte, per_message, ranks, pairs, source,
 						target, nbytes, messages);
 	CHECK(instance);

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import Level, Machine
-from slurm_topo.slurm.slots import make_slots
+from slurm_topo.placement.slots import make_slots
 
 
 def cluster(nodes: int, domains: int, cores: int, threads: int = 1) -> Machine:

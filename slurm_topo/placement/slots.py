@@ -1,6 +1,6 @@
 """Slots: the places of an allocation that one rank each can have.
 
-Slurm decides how many tasks a node gets, and we keep that: memory and the user's own wish depend on it.
+Slurm decides how many tasks a node gets, and a launch keeps that: memory and the user's wish depend on it.
 Which cores of the node they get is ours: ranks are spread evenly over the domains of the node (NUMA before
 L3), because each domain has its own memory bandwidth; or packed into as few domains as hold them, because
 messages inside a domain are cheaper. Both are the same where every core has a rank.
@@ -14,7 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from slurm_topo.errors import PlacementError
+from slurm_topo.machine.links import link_bandwidths
 from slurm_topo.model import Ints, Machine
+from slurm_topo.placement.baselines import node_and_socket
 
 # Room of each group and number of tasks -> tasks of each group.
 _Share = Callable[[list[int], int], list[int]]
@@ -68,6 +70,40 @@ def make_slots(
             )
         share = _full_share if packed else _even_share
         slots.extend(_deal(machine, cores, len(machine.levels) - 1, tasks, width, share))
+    return Slots(_reduce(machine, slots), tuple(slots))
+
+
+def all_slots(machine: Machine, cores: Sequence[int] | None, width: int) -> Slots:
+    """As many slots of `width` cores as there is room for on each node.
+
+    Parameters
+    ----------
+    machine : Machine
+        The whole machine.
+    cores : sequence of int, optional
+        Cores that may be used; all by default.
+    width : int
+        Cores of each slot: neighbours, and of one domain where the domains are large enough.
+
+    Raises
+    ------
+    PlacementError
+        There is no room for a single slot.
+    """
+    allowed = np.arange(machine.cores) if cores is None else np.unique(np.asarray(cores, dtype=np.int64))
+    node, _ = node_and_socket(machine)
+    slots: list[tuple[int, ...]] = []
+    for number in dict.fromkeys(node[allowed].tolist()):
+        own = allowed[node[allowed] == number].astype(np.int32)
+        if width == 1:
+            slots.extend((core,) for core in own.tolist())
+            continue
+        tasks = len(own) // width
+        slots.extend(_deal(machine, own, len(machine.levels) - 1, tasks, width, _even_share))
+    if not slots:
+        raise PlacementError(
+            f"{width} cores a rank: no node has as many of the {allowed.size} cores; ask for fewer"
+        )
     return Slots(_reduce(machine, slots), tuple(slots))
 
 
@@ -132,4 +168,5 @@ def _reduce(machine: Machine, slots: list[tuple[int, ...]]) -> Machine:
         hbm=tuple(tuple(sorted({n for c in s for n in machine.hbm[c]})) for s in slots)
         if machine.hbm
         else (),
+        link_bandwidth=np.ascontiguousarray(link_bandwidths(machine)[:, first]),
     )
