@@ -69,6 +69,9 @@ class Settings:
         first) or ``none``.
     margin : float
         A placement is applied only if its cost is below (1 - margin) times the baseline's.
+    scale_confidence : float
+        A program that is new at its number of ranks is placed with a graph predicted from another one,
+        where that is at least as sure as this (0..1); 1: never.
     budget_s : float
         Seconds that the search at launch may take.
     objective : str
@@ -88,6 +91,7 @@ class Settings:
     trial: float = 0.1
     memory: str = "preferred"
     margin: float = 0.02
+    scale_confidence: float = 0.8
     budget_s: float = 0.3
     objective: str = "auto"
 
@@ -163,7 +167,7 @@ def _convert(key: str, value: Any, kind: str, origin: str) -> Any:
             number = float(value)
         except (TypeError, ValueError):
             raise ConfigError(f"{origin}: {key} = {value!r} is not a number; write for example 0.1") from None
-        top = 1.0 if key in ("holdout", "trial", "margin") else float("inf")
+        top = 1.0 if key in ("holdout", "trial", "margin", "scale_confidence") else float("inf")
         if not 0.0 <= number <= top:
             raise ConfigError(f"{origin}: {key} = {value!r} is out of range; it lies between 0 and {top}")
         return number

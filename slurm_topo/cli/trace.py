@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,23 +162,50 @@ def _reservations(graph: CommGraph) -> Iterator[str]:
 @trace.command("scale")
 @click.option("-n", "--ranks", required=True, type=click.IntRange(min=2), help="Number of ranks wanted.")
 @click.option("-o", "--output", required=True, metavar="GRAPH", help="Graph to write: .npz or .mtx.")
-@click.argument("file", metavar="FILE")
-def scale(file: str, ranks: int, output: str) -> None:
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+def scale(files: tuple[str, ...], ranks: int, output: str) -> None:
     """Predict the graph of FILE at another number of ranks, where its structure is regular.
 
+    Several FILEs of the same program at different numbers of ranks tell how sizes change with that number.
     Says how sure the prediction is (0..1). Where no regular structure is found, nothing is written.
     """
+    from slurm_topo.trace.growth import fit_growth
     from slurm_topo.trace.structure import recognise
     from slurm_topo.trace.structure import scale as scale_structure
 
     target = Path(output)
     _graph_suffix(target)
-    structure = recognise(_load([file]))
-    if structure is None:
-        raise GraphError(f"{file}: has no regular structure; trace the program at {ranks} ranks")
-    graph, confidence = scale_structure(structure, ranks)
+    found = []
+    for file in files:
+        given = _load([file])
+        structure = recognise(given)
+        if structure is None:
+            raise GraphError(f"{file}: has no regular structure; trace the program at {ranks} ranks")
+        found.append((given.ranks, structure))
+    # The nearest one is what the prediction begins with.
+    found.sort(key=lambda item: -abs(math.log(item[0] / ranks)))
+    growth = fit_growth(found)
+    if growth is None:
+        raise GraphError(
+            f"{files[0]}: its structure is another one than of the others; trace it at {ranks} ranks"
+        )
+    graph, confidence = scale_structure(found[-1][1], ranks, growth)
     _export(graph, target)
-    click.echo(f"{target}: from a {structure.describe()}; this prediction: {confidence:.2f}", err=True)
+    click.echo(f"{target}: from a {found[-1][1].describe()}; this prediction: {confidence:.2f}", err=True)
+    click.echo(f"{target}: sizes {_sizes(graph.meta['sizes'])}", err=True)
+
+
+def _sizes(sizes: Mapping[str, Any]) -> str:
+    """What is known of the sizes, in words."""
+    span = f"all of them x {sizes['least']:.2f} .. {sizes['most']:.2f}"
+    if sizes["law"] == "assumed":
+        return f"as they were: one number of ranks does not tell; if the problem keeps its size, {span}"
+    words = {
+        "constant": "stay",
+        "surface": "shrink as the faces of a fixed problem",
+        "power": "follow a power",
+    }
+    return f"{words[sizes['law']]}, by graphs of {', '.join(map(str, sizes['counts']))} ranks; {span}"
 
 
 def run_show(options: ShowOptions) -> None:
@@ -295,6 +323,8 @@ def _origin(graph: CommGraph) -> Iterator[str]:
     meta = graph.meta
     if meta.get("program"):
         yield f"program      {meta['program']}" + (f" ({meta['library']})" if meta.get("library") else "")
+    if meta.get("origin") == "scaled":
+        yield f"predicted    from {meta['scaled_from']} ranks, confidence {meta['confidence']:.2f}"
     if meta.get("seconds"):
         ended = "" if meta.get("finalized", True) else ", ended before MPI_Finalize"
         yield f"time         {meta['seconds']:.3f} s{ended}"

@@ -9,6 +9,7 @@ import numpy as np
 
 from slurm_topo.model import CommGraph, Floats
 from slurm_topo.trace.graph_io import build_graph
+from slurm_topo.trace.growth import agreement
 from slurm_topo.trace.reader import EPOCHS, RankTrace
 
 SMALL_MESSAGE = 8192.0
@@ -75,15 +76,6 @@ def phase_change(phases: Sequence[CommGraph]) -> float:
     -----
     Mean over neighbouring phases of half the sum of differences of the matrices, each divided by its sum.
     """
-    matrices = [_shares(p) for p in phases if p.nbytes.sum() > 0]
-    moves = [0.5 * _difference(a, b) for a, b in pairwise(matrices)]
+    loud = [p for p in phases if p.nbytes.sum() > 0]
+    moves = [1.0 - agreement(a, b) for a, b in pairwise(loud)]
     return float(np.mean(moves)) if moves else 0.0
-
-
-def _shares(graph: CommGraph) -> dict[int, float]:
-    keys = graph.source.astype(np.int64) * graph.ranks + graph.target
-    return dict(zip(keys.tolist(), (graph.nbytes / graph.nbytes.sum()).tolist(), strict=True))
-
-
-def _difference(a: dict[int, float], b: dict[int, float]) -> float:
-    return sum(abs(a.get(k, 0.0) - b.get(k, 0.0)) for k in a.keys() | b.keys())

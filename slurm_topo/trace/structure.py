@@ -1,9 +1,9 @@
-"""Regular communication (grids, hypercubes, everybody with everybody), and the same at other sizes."""
+"""Regular communication (grids, pencils, hypercubes, everybody with all), and the same at other sizes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -11,12 +11,18 @@ import numpy as np
 from slurm_topo.errors import GraphError
 from slurm_topo.model import CommGraph, Floats, Ints
 from slurm_topo.trace.graph_io import build_graph
+from slurm_topo.trace.growth import Growth
 
 MOST_DIMENSIONS = 4
 FAR = 2
 COVERED = 0.9
 LEAST_CONFIDENCE = 0.85
 SAMPLE = 2000
+# A program that sends less than this share of its bytes outside of collectives is known by these.
+LITTLE = 0.05
+OPEN_OR_CLOSED = 0.85
+# Sizes that differ more than this from pair to pair are not those of an exchange of equal parts.
+UNEVEN = 0.1
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,8 @@ class Direction:
     Attributes
     ----------
     offset : tuple of int
-        Steps in each dimension (for ``hypercube``: the bit that differs).
+        Steps in each dimension (for ``hypercube``: the bit that differs; for ``pencils``: the dimension in
+        which everybody sends to everybody).
     nbytes, messages : float
         Mean of a pair.
     spread : float
@@ -46,7 +53,7 @@ class Structure:
     Attributes
     ----------
     kind : str
-        ``grid``, ``hypercube`` or ``complete``.
+        ``grid``, ``pencils``, ``hypercube`` or ``complete``.
     dims : tuple of int
         Ranks in each dimension, last one fastest (as in MPI_Cart_create).
     periodic : tuple of bool
@@ -54,7 +61,9 @@ class Structure:
     directions : tuple of Direction
         The stencil.
     confidence : float
-        0..1: share of the observed bytes that it explains, times the share of its own pairs that exist.
+        0..1: share of the bytes looked at that it explains, times the share of its own pairs that exist.
+    covered : float
+        0..1: share of the graph's bytes that were looked at; the rest are collectives, not predicted.
     """
 
     kind: str
@@ -62,6 +71,7 @@ class Structure:
     periodic: tuple[bool, ...]
     directions: tuple[Direction, ...]
     confidence: float
+    covered: float = 1.0
 
     def describe(self) -> str:
         """One line for people."""
@@ -70,19 +80,27 @@ class Structure:
             sizes = zip(self.dims, self.periodic, strict=True)
             size = " x ".join(f"{d} closed" if p else str(d) for d, p in sizes)
             name = f"grid of {size}, {len(self.directions)} directions"
+        if self.kind == "pencils":
+            rows = ", ".join(str(d.offset[0] + 1) for d in self.directions)
+            name = f"everybody in the rows of {' x '.join(map(str, self.dims))} along dimension {rows}"
         return f"{name} (confidence {self.confidence:.2f})"
 
 
 def recognise(graph: CommGraph) -> Structure | None:
     """The regular structure of what was observed (without the modelled share), if there is one.
 
+    Of a program that sends next to nothing outside of collectives it is the structure of these.
+
     Notes
     -----
     For each way to write the number of ranks as a product of up to four dimensions, pairs are grouped by
     their offset on that grid; offsets of at most two steps of which nearly all pairs exist make the stencil.
-    The grid that explains most with the fewest directions is taken. Below a confidence of 0.85 there is none.
+    Pencils are such a product where everybody sends the same to everybody in the same row of a dimension.
+    What explains most with the fewest directions is taken. Below a confidence of 0.85 there is none.
     """
-    observed = graph.nbytes - graph.modelled
+    total, observed = float(graph.nbytes.sum()), graph.nbytes - graph.modelled
+    if observed.sum() < LITTLE * total:
+        observed = graph.nbytes
     kept = observed > 0
     source, target = graph.source[kept], graph.target[kept]
     nbytes, messages = observed[kept], graph.messages[kept]
@@ -91,8 +109,10 @@ def recognise(graph: CommGraph) -> Structure | None:
     edges = (source, target, nbytes, messages)
     found = [_complete(graph.ranks, *edges), _hypercube(graph.ranks, *edges)]
     found += [_grid(dims, *edges) for dims in factorizations(graph.ranks) if _is_near(dims, *edges[:3])]
+    found += [_pencils(dims, *edges) for dims in factorizations(graph.ranks, 3) if len(dims) > 1]
     good = [s for s in found if s is not None and s.confidence >= LEAST_CONFIDENCE]
-    return max(good, key=_preference, default=None)
+    best = max(good, key=_preference, default=None)
+    return replace(best, covered=min(1.0, float(observed.sum()) / total)) if best else None
 
 
 def _preference(structure: Structure) -> tuple[float, int, int, int]:
@@ -221,6 +241,35 @@ def _hypercube(n: int, source: Ints, target: Ints, nbytes: Floats, messages: Flo
     return Structure("hypercube", (n,), (False,), tuple(directions), confidence)
 
 
+def _pencils(
+    dims: tuple[int, ...], source: Ints, target: Ints, nbytes: Floats, messages: Floats
+) -> Structure | None:
+    """Everybody with everybody in the rows of some dimensions, as the transposes of an FFT do it."""
+    some = slice(None, None, max(1, source.size // SAMPLE))
+    differs = _coordinates(dims, target[some]) != _coordinates(dims, source[some])
+    if nbytes[some][differs.sum(axis=1) == 1].sum() < 0.7 * nbytes[some].sum():
+        return None
+    differs = _coordinates(dims, target) != _coordinates(dims, source)
+    single, n = differs.sum(axis=1) == 1, prod(dims)
+    directions, explained, existing, possible = [], 0.0, 0.0, 0.0
+    for i, size in enumerate(dims):
+        mine = single & differs[:, i]
+        # Rows of two or three are the neighbours of a grid.
+        if size < 4 or mine.sum() < COVERED * n * (size - 1):
+            continue
+        direction = _direction((i,), nbytes[mine], messages[mine])
+        if direction.spread > UNEVEN:
+            return None
+        directions.append(direction)
+        explained += float(nbytes[mine].sum())
+        existing += float(mine.sum())
+        possible += n * (size - 1)
+    if not directions:
+        return None
+    confidence = explained / float(nbytes.sum()) * existing / possible
+    return Structure("pencils", dims, tuple(False for _ in dims), tuple(directions), confidence)
+
+
 def balanced_dims(n: int, k: int) -> tuple[int, ...]:
     """As equal as can be, in falling order, as MPI_Dims_create makes them.
 
@@ -252,45 +301,83 @@ def scaled_dims(structure: Structure, n: int) -> tuple[tuple[int, ...], float]:
     A grid that was as balanced as MPI makes them stays so; of others the proportions are kept.
     """
     k, old = len(structure.dims), structure.dims
-    if old == balanced_dims(prod(old), k):
-        return balanced_dims(n, k), 0.9
-    if old == balanced_dims(prod(old), k)[::-1]:
-        return balanced_dims(n, k)[::-1], 0.9
+    if n == prod(old):
+        return old, 1.0
+    if structure.kind == "hypercube":
+        return (n,), 0.9 * _regular_bits(structure)
+    if structure.kind == "complete":
+        return (n,), 0.9
+    for turn in (1, -1):
+        if old == balanced_dims(prod(old), k)[::turn]:
+            wanted_dims = balanced_dims(n, k)[::turn]
+            return wanted_dims, 0.9 * _two_may_be_closed(structure, wanted_dims)
     grown = (n / prod(old)) ** (1 / k)
     wanted = np.log(np.array(old) * grown)
     fitting = min(_products(n, k), key=lambda d: float(((np.log(d) - wanted) ** 2).sum()))
     return fitting, 0.5
 
 
-def scale(structure: Structure, n: int) -> tuple[CommGraph, float]:
+def _two_may_be_closed(structure: Structure, dims: tuple[int, ...]) -> float:
+    """With two ranks in a dimension nobody can see whether it is closed; it matters where it grows."""
+    if structure.kind != "grid":
+        return 1.0
+    return OPEN_OR_CLOSED ** sum(a == 2 and b > 2 for a, b in zip(structure.dims, dims, strict=True))
+
+
+def _regular_bits(structure: Structure) -> float:
+    """1 where the sizes of a hypercube's bits follow a law (all alike, or one factor from bit to bit)."""
+    sizes = np.log([d.nbytes for d in structure.directions])
+    steps = np.arange(sizes.size)
+    off = sizes - np.polyval(np.polyfit(steps, sizes, 1), steps)
+    return float(np.exp(-np.abs(off).max()))
+
+
+def scale(structure: Structure, n: int, growth: Growth | None = None) -> tuple[CommGraph, float]:
     """The graph that the structure has at n ranks, and its confidence (0..1).
 
-    Bytes and messages of a pair stay as they were (the problem grows with the ranks).
+    Parameters
+    ----------
+    growth
+        How sizes change with the number of ranks (:func:`fit_growth`). None: what a rank sends in a direction
+        stays as it was (the problem grows with the ranks).
 
     Raises
     ------
     GraphError
         There is no such structure of n ranks (a hypercube of a number that is no power of two).
+
+    Notes
+    -----
+    The confidence is that of the structure, times its covered share, times how sure the dimensions are, times
+    how sure the sizes are *beside each other*: a common factor moves no rank. ``meta["sizes"]`` says what
+    that factor may be.
     """
     if structure.kind == "hypercube" and (n < 2 or n & (n - 1)):
         raise GraphError(f"{n} ranks: no hypercube; trace the program at that number of ranks")
     if n < 2:
         raise GraphError(f"{n} ranks: nothing to communicate; give at least 2")
-    sure, source, target, nbytes, messages = 0.9, [], [], [], []
-    for direction, u, v in _arrows(structure, n):
+    dims, sure = scaled_dims(structure, n)
+    growth = growth or Growth()
+    factors = growth.factors(structure, dims)
+    source, target, nbytes, messages = [], [], [], []
+    for direction, u, v in _arrows(structure, n, dims):
         source.append(u)
         target.append(v)
-        nbytes.append(np.full(u.size, direction.nbytes))
+        nbytes.append(np.full(u.size, direction.nbytes * factors[direction.offset]))
         messages.append(np.full(u.size, direction.messages))
-    if structure.kind == "grid":
-        sure = scaled_dims(structure, n)[1]
     parts = [np.concatenate(p) for p in (source, target, nbytes, messages)]
-    confidence = structure.confidence * sure
-    meta = {"origin": "scaled", "structure": structure.describe(), "confidence": confidence}
+    confidence = structure.confidence * structure.covered * sure * growth.certainty(structure, dims)
+    meta = {
+        "origin": "scaled",
+        "structure": structure.describe(),
+        "scaled_from": prod(structure.dims),
+        "confidence": confidence,
+        "sizes": growth.describe(structure, dims),
+    }
     return build_graph(n, parts[0], parts[1], parts[2], parts[3], None, meta), confidence
 
 
-def _arrows(structure: Structure, n: int) -> Iterator[tuple[Direction, Ints, Ints]]:
+def _arrows(structure: Structure, n: int, dims: tuple[int, ...]) -> Iterator[tuple[Direction, Ints, Ints]]:
     ranks = np.arange(n, dtype=np.int32)
     if structure.kind == "complete":
         u, v = np.divmod(np.arange(n * n, dtype=np.int32), n)
@@ -300,8 +387,15 @@ def _arrows(structure: Structure, n: int) -> Iterator[tuple[Direction, Ints, Int
         for k in range(n.bit_length() - 1):
             direction = structure.directions[min(k, len(structure.directions) - 1)]
             yield direction, ranks, ranks ^ np.int32(1 << k)
+    elif structure.kind == "pencils":
+        place = _coordinates(dims, ranks)
+        for direction in structure.directions:
+            (i,) = direction.offset
+            for step in range(1, dims[i]):
+                there = place.copy()
+                there[:, i] = (there[:, i] + step) % dims[i]
+                yield direction, ranks, np.ravel_multi_index(tuple(there.T), dims).astype(np.int32)
     else:
-        dims, _ = scaled_dims(structure, n)
         place = _coordinates(dims, ranks)
         for direction in structure.directions:
             yield direction, *_moved(dims, structure.periodic, place, direction.offset)

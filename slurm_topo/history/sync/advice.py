@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Connection, func, select
@@ -14,6 +14,7 @@ from slurm_topo.config import ARMS, Settings
 from slurm_topo.errors import HistoryError
 from slurm_topo.history.schema import graphs, jobs, program_keys, programs
 from slurm_topo.history.sync import packing
+from slurm_topo.history.sync.scaled import Scaled, scaled_advice
 from slurm_topo.output import write_whole
 
 # Programs that nobody ran for this long have no advice; a graph as old is traced again.
@@ -84,7 +85,9 @@ def make_advice(connection: Connection, settings: Settings, now: int) -> list[Ad
     stale, silent = _stale_programs(connection, now), _silent_programs(connection, now)
     ranks = {row.digest: row.ranks for row in connection.execute(select(graphs.c.digest, graphs.c.ranks))}
     chosen: dict[str, Advice] = {}
+    arms: dict[int, str | None] = {}
     for row in rows:
+        arms[row["id"]] = row["arm"]
         key, graph = row["fingerprint"], row["graph"]
         loose = key.startswith("x")
         if loose and key in chosen and chosen[key].graph and not graph:
@@ -100,7 +103,31 @@ def make_advice(connection: Connection, settings: Settings, now: int) -> list[Ad
             variant=(row["variant"] or packing.DEFAULT) if row["id"] in choice else "",
             trial=settings.trial,
         )
+    for found in scaled_advice(connection, settings, now - FORGET_S):
+        _advise_scaled(chosen, found, settings, arms.get(found.program))
     return sorted(chosen.values(), key=lambda a: a.key)
+
+
+def _advise_scaled(chosen: dict[str, Advice], found: Scaled, settings: Settings, arm: str | None) -> None:
+    """A predicted graph, for as long as the program has no traced one at that number of ranks."""
+    known = chosen.get(found.key)
+    if known and known.graph:
+        return
+    # All keys of the program that has run there without being traced to its end.
+    same = [a for a in chosen.values() if known and a.program == known.program and a.key[0] != "x"]
+    for advice in same:
+        chosen[advice.key] = replace(advice, graph=found.graph, ranks=found.ranks, trace=True)
+    if not known:
+        chosen[found.key] = Advice(
+            key=found.key,
+            program=found.program,
+            graph=found.graph,
+            ranks=found.ranks,
+            arm=_lowest(settings.arm, arm),
+            holdout=settings.holdout,
+            trace=True,
+            trial=settings.trial,
+        )
 
 
 def _lowest(site: str, program: str | None) -> str:
@@ -143,7 +170,7 @@ def _silent_programs(connection: Connection, now: int) -> set[int]:
     return set(connection.execute(query).scalars())
 
 
-def wanted_graphs(connection: Connection, now: int) -> dict[int, set[str]]:
+def wanted_graphs(connection: Connection, settings: Settings, now: int) -> dict[int, set[str]]:
     """Digests of the graphs that each user's spool should hold.
 
     These are the graphs of the own programs, and those that an executable's key may name to the users of its
@@ -173,6 +200,8 @@ def wanted_graphs(connection: Connection, now: int) -> dict[int, set[str]]:
     for account, graph in connection.execute(loose):
         for uid in users.get(account, ()):
             found[uid].add(graph)
+    for predicted in scaled_advice(connection, settings, now - FORGET_S):
+        found[predicted.uid].add(predicted.graph)
     return found
 
 

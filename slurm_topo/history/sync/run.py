@@ -15,7 +15,7 @@ from slurm_topo.errors import SlurmError, SlurmTopoError
 from slurm_topo.history.database import database_errors, transaction
 from slurm_topo.history.schema import files, graphs, jobs
 from slurm_topo.history.store import History, open_history
-from slurm_topo.history.sync import accounting, advice, judge, measure, packing
+from slurm_topo.history.sync import accounting, advice, judge, measure, packing, scaled
 from slurm_topo.history.sync.cluster import update_cluster
 from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
@@ -130,6 +130,9 @@ def sync_once(
                 delete(files).where(files.c.status == "read", files.c.seen < now - _REMEMBER_FILES_S)
             )
         hook("judged")
+        with transaction(history.engine) as connection:
+            scaled.update_scaled(connection, settings, now, advice.FORGET_S)
+        hook("scaled")
         _publish(settings, history, now, result)
         hook("published")
         _prune(settings, history, now, result)
@@ -284,7 +287,7 @@ def _open_among(history: History, found: set[int]) -> list[int]:
 def _publish(settings: Settings, history: History, now: int, result: SyncResult) -> None:
     """Graphs first, then the advice that names them."""
     with history.engine.connect() as connection:
-        wanted = advice.wanted_graphs(connection, now)
+        wanted = advice.wanted_graphs(connection, settings, now)
         texts = {a.key: advice.format_advice(a) for a in advice.make_advice(connection, settings, now)}
     try:
         users = set(spool_users(settings.spool))
@@ -328,7 +331,7 @@ def _prune(settings: Settings, history: History, now: int, result: SyncResult) -
     if abs(now - int(history.state(_PRUNED) or 0)) < DAY_S:
         return
     with history.engine.connect() as connection:
-        wanted = advice.wanted_graphs(connection, now)
+        wanted = advice.wanted_graphs(connection, settings, now)
     try:
         users = spool_users(settings.spool)
     except SpoolError:

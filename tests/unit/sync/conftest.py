@@ -220,6 +220,14 @@ class Site:
             content = trace_bytes(job, step, node, keys, ranks, size, world)
             self.write("traces", f"{job}.{step}.{node}.trace", content)
 
+    def trace_of(self, job: int, keys: str, sent: Sequence[Mapping[int, int]]) -> None:
+        """Traces of step 0, its ranks in blocks on the nodes: for each rank, peer -> bytes."""
+        size = len(sent)
+        for number in range(4):
+            mine = range(number * size // 4, (number + 1) * size // 4)
+            content = trace_bytes(job, "0", f"n{number + 1}", keys, {r: (r % 2, sent[r]) for r in mine}, size)
+            self.write("traces", f"{job}.0.n{number + 1}.trace", content)
+
     def trace_without_ranks(self, job: int, keys: str = "") -> None:
         """Traces of a step that was no MPI program."""
         for node in ("n1", "n2"):
