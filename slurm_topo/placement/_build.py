@@ -24,7 +24,8 @@ double st_instance_cost(const st_instance *instance, const int32_t *core_of);
 int st_instance_expand(const st_instance *fine, int32_t level, const int32_t *old_core_of,
     const int32_t *core_of_group, int32_t *core_of);
 typedef struct {
-    int32_t tries; int32_t deep; int32_t cycles; int32_t growths; int32_t join; double taste; uint64_t seed;
+    int32_t tries; int32_t deep; int32_t cycles; int32_t growths; int32_t join;
+    int32_t shuffle; double taste; uint64_t seed;
 } st_section_style;
 int st_multisect(const st_instance *instance, const st_section_style *style, const st_control *control,
     int32_t *core_of);

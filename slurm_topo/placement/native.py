@@ -52,6 +52,7 @@ class Style:
     join: bool
     taste: float
     growths: int = 6
+    shuffle: bool = False
 
 
 class Instance:

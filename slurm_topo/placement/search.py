@@ -48,34 +48,37 @@ class Effort:
 
 
 LAUNCH = Effort(
-    seconds_at_128=0.068, growth=0.82, starts=0.2, trial=0.07, rounds=1, tolerance=0.012, heats=(0.02, 0.2)
+    seconds_at_128=0.068, growth=0.77, starts=0.2, trial=0.07, rounds=1, tolerance=0.012, heats=(0.02, 0.2)
 )
 BEST = Effort(
-    seconds_at_128=1.1,
-    growth=0.86,
+    seconds_at_128=1.4,
+    growth=0.83,
     starts=0.1,
-    trial=0.02,
-    rounds=2,
+    trial=0.03,
+    rounds=1,
     tolerance=0.03,
-    heats=(0.0, 0.02, 0.1, 0.3, 1.0),
+    heats=(0.0, 0.02, 0.1, 0.3),
 )
 
 # Rises of the restarts for few ranks.
 HOTTEST, WARM, MILD = 1.0, 0.3, 0.02
-# A long annealing proposes LONG_RUN swaps a vertex, or SHORT_RUN times the vertices where that is less.
-LONG_RUN, SHORT_RUN, MOST_RUNS, FEW = 40_000, 20, 100, 256
+# A long annealing proposes LONG_RUN swaps a vertex, or a number of times the vertices where that is less:
+# several shorter ones find better placements of few ranks than a long one.
+LONG_RUN, SHORT_RUN, SHORTEST_RUN, MOST_RUNS, FEW = 40_000, 50, 20, 100, 256
 MOST_HEATS = 3
 COLD, COLD_FALL, WARM_FALL = 0.3, 300.0, 7.0
 
-# Pairs or clusters, one cut or the best of three, and the taste for edges of some weights.
+# The best of ten for the first cuts, which cost most; in pairs or clusters; with a taste for edges of some
+# weights.
 STYLES = (
-    Style(tries=3, deep=64, cycles=0, join=True, taste=0.0),
-    Style(tries=1, deep=64, cycles=0, join=False, taste=0.0),
-    Style(tries=3, deep=64, cycles=0, join=True, taste=1.0),
-    Style(tries=3, deep=64, cycles=1, join=True, taste=0.0),
-    Style(tries=1, deep=64, cycles=0, join=True, taste=3.0, growths=1),
-    Style(tries=3, deep=64, cycles=0, join=False, taste=0.0),
+    Style(tries=10, deep=4, cycles=0, join=True, taste=0.0),
+    Style(tries=1, deep=64, cycles=0, join=False, taste=0.0, shuffle=True),
+    Style(tries=3, deep=64, cycles=0, join=True, taste=1.0, shuffle=True),
+    Style(tries=3, deep=64, cycles=1, join=True, taste=0.0, shuffle=True),
+    Style(tries=1, deep=64, cycles=0, join=True, taste=3.0, growths=1, shuffle=True),
+    Style(tries=10, deep=4, cycles=0, join=False, taste=0.0, shuffle=True),
 )
+DEEP = Style(tries=10, deep=4, cycles=0, join=True, taste=0.0, shuffle=True)
 
 
 class Search:
@@ -127,7 +130,8 @@ class Search:
             heats = sorted(heat for heat in heats if results[heat] <= enough)[-MOST_HEATS:]
             share *= 3
         self._long(heats[-1], left * 0.85)
-        self._anneal(0.0, left * 0.15)
+        self._anneal(min(heats[-1], MILD), left * 0.1)
+        self._anneal(0.0, left * 0.05)
 
     def _starts(self, work: float) -> None:
         """Multisections of all styles while the work lasts, at least one."""
@@ -148,17 +152,23 @@ class Search:
         return placement
 
     def _long(self, heat: float, work: float) -> None:
-        """One long annealing, or for few ranks several, from hotter and hotter."""
+        """One long annealing, or for fewer ranks several, from starts of their own."""
         vertices = self.instance.vertices
-        run = vertices * min(LONG_RUN, SHORT_RUN * vertices) * self.move_work()
-        runs = max(1, min(MOST_RUNS, int(work / run)))
         few = vertices <= FEW
-        heats = (heat, 0.0, HOTTEST, 0.0, WARM, MILD) if few else (heat, WARM, HOTTEST)
+        run = vertices * min(LONG_RUN, (SHORTEST_RUN if few else SHORT_RUN) * vertices) * self.move_work()
+        runs = max(1, min(MOST_RUNS, int(work / run)))
+        heats = [heat, 0.0, HOTTEST, 0.0, WARM, MILD] if few else [min(heat, MILD), heat]
+        if runs == 1:
+            heats = [heat]
         for turn in range(runs):
             if self.control.expired():
                 return
-            # Few ranks: every other run has a start of its own.
-            fresh = self._multisection(STYLES[turn // 2 % len(STYLES)]) if few and turn % 2 else None
+            # For few ranks every other run goes on from the best.
+            fresh = None
+            if few and turn % 2:
+                fresh = self._multisection(STYLES[turn // 2 % len(STYLES)])
+            elif not few and runs > 1:
+                fresh = self._multisection(DEEP)
             self._anneal(heats[turn % len(heats)], work / runs, fresh)
 
     def _anneal(self, rise: float, work: float, start: Ints | None = None) -> float:
@@ -176,17 +186,18 @@ class Search:
         """Calibrated seconds of one proposal."""
         # Beyond some thousand vertices the graph leaves the nearer caches.
         far = 1 + 0.2 * max(0.0, math.log2(self.instance.vertices / 2048))
-        return (35e-9 + 4.5e-9 * self.instance.degree) * far
+        return (42e-9 + 4.8e-9 * self.instance.degree) * far
 
     def multisection_work(self, style: Style) -> float:
         """Calibrated seconds of one multisection."""
         depth = max(1.0, math.log2(self.instance.vertices / 8))
+        # Cuts of small parts have one try.
+        tried = min(depth, math.log2(style.deep) + 1)
         return (
             60e-9
             * self.instance.vertices
             * (self.instance.degree + 8)
-            * depth
-            * (1 + 0.6 * (style.tries - 1))
+            * (depth + 0.6 * (style.tries - 1) * tried)
         )
 
     def _seed(self) -> int:

@@ -11,7 +11,7 @@
 #define ST_CLONES
 #endif
 
-enum { LOGARITHMS = 4096, CLOCK_EVERY = 4096 };
+enum { LOGARITHMS = 4096, CLOCK_EVERY = 4096, CANDIDATES = 3 };
 
 static const double HEATING = 1.15;
 
@@ -40,23 +40,62 @@ static inline bool allowed(const st_annealer *annealer, int32_t u, int32_t w)
 	return u != w && (!shape || shape[layout->slot_of[u]] == shape[layout->slot_of[w]]);
 }
 
+/* What v pays more than at its best: a vertex without edges would go anywhere. */
+static inline double unrest(const st_annealer *annealer, int32_t v)
+{
+	double excess = annealer->cost_of[v] - annealer->least_of[v];
+
+	return annealer->least_of[v] > 0 || excess > 0 ? excess : HUGE_VAL;
+}
+
+/* Of some vertices in `size` slots from `first` on the one that is worst off where it is. */
+static inline int32_t candidate(st_annealer *annealer, int32_t first, uint32_t size)
+{
+	const int32_t *vertex_at = annealer->layout.vertex_at;
+	int32_t w = vertex_at[first + (int32_t)st_below(&annealer->random, size)];
+	double most = unrest(annealer, w);
+
+	for (int k = 1; k < CANDIDATES && size > 1; k++) {
+		int32_t other = vertex_at[first + (int32_t)st_below(&annealer->random, size)];
+		double now = unrest(annealer, other);
+		if (now > most) {
+			most = now;
+			w = other;
+		}
+	}
+	return w;
+}
+
+/* The farther one of two random neighbours: most of what can be gained is there. */
+static inline int32_t neighbour(st_annealer *annealer, int32_t u, int *bit)
+{
+	const st_layout *layout = &annealer->layout;
+	const st_graph *graph = &layout->instance->graph;
+	const uint32_t *to = graph->to + graph->row[u];
+	uint32_t degree = (uint32_t)(graph->row[u + 1] - graph->row[u]), code = layout->code_of[u];
+	uint64_t bits = st_next(&annealer->random);
+	uint32_t v = to[((bits & 0xffffffffu) * degree) >> 32], x = to[((bits >> 32) * degree) >> 32];
+	int there = st_bit(code ^ layout->code_of[v]), elsewhere = st_bit(code ^ layout->code_of[x]);
+
+	*bit = elsewhere > there ? elsewhere : there;
+	return (int32_t)(elsewhere > there ? x : v);
+}
+
 /* A vertex near a random neighbour of u and not near u itself, rarely any vertex; or -1. */
 static inline int32_t propose(st_annealer *annealer, int32_t u)
 {
 	const st_layout *layout = &annealer->layout;
-	const st_graph *graph = &layout->instance->graph;
 	const st_tree *tree = &layout->instance->tree;
-	int64_t begin = graph->row[u];
 	uint64_t bits = st_next(&annealer->random);
 	int32_t w;
+	int bit;
 
 	if (bits >> 58 == 0) {
 		w = (int32_t)st_below(&annealer->random, (uint32_t)tree->slots);
 		return allowed(annealer, u, w) ? w : -1;
 	}
-	uint32_t degree = (uint32_t)(graph->row[u + 1] - begin);
-	int32_t v = (int32_t)graph->to[begin + (int64_t)(((bits & 0xffffffffu) * degree) >> 32)];
-	int32_t level = tree->level_by_bit[st_bit(layout->code_of[u] ^ layout->code_of[v])];
+	int32_t v = neighbour(annealer, u, &bit);
+	int32_t level = tree->level_by_bit[bit];
 
 	if (level == 0)
 		return -1;
@@ -64,7 +103,7 @@ static inline int32_t propose(st_annealer *annealer, int32_t u)
 	int32_t group = tree->group[near][layout->slot_of[v]];
 	int32_t first = tree->first[near][group];
 	uint32_t size = (uint32_t)(tree->first[near][group + 1] - first);
-	w = layout->vertex_at[first + (int32_t)st_below(&annealer->random, size)];
+	w = candidate(annealer, first, size);
 	return allowed(annealer, u, w) ? w : -1;
 }
 
@@ -210,7 +249,11 @@ static int64_t run_some(st_annealer *annealer, int64_t moves, double heat)
 static int64_t heat_up(st_annealer *annealer, const st_schedule *schedule, double *hot, int64_t *left)
 {
 	int64_t step = 8 * (int64_t)annealer->active_count, accepted = 0, least = schedule->moves / 2;
-	double limit = annealer->cost * (1 + schedule->rise);
+	double share = 0;
+
+	for (int32_t i = 0; i < annealer->active_count; i++)
+		share += annealer->cost_of[annealer->active[i]] / 2;
+	double limit = annealer->cost + schedule->rise * share;
 
 	if (schedule->rise <= 0)
 		return 0;

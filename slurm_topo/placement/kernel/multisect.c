@@ -141,7 +141,10 @@ int st_multisect(const st_instance *instance, const st_section_style *style, con
 	section.side = malloc(n);
 	if (!section.local || !section.vertex || !section.spare || !section.side)
 		goto out;
-	for (int32_t v = 0; v < instance->graph.vertices; v++)
+	/* Where cuts are equal the order of the vertices decides: the numbers of the ranks, or none. */
+	if (style->shuffle)
+		st_shuffle(section.vertex, instance->graph.vertices, &section.random);
+	for (int32_t v = 0; v < instance->graph.vertices && !style->shuffle; v++)
 		section.vertex[v] = v;
 	if (tree->levels > 1 && section_children(&section, tree->levels, 0, 1))
 		goto out;

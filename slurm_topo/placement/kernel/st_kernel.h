@@ -18,7 +18,7 @@ typedef struct st_instance st_instance;
 
 /*
  * Annealing of swaps, from `hot` to `hot / fall`: temperatures in units of a typical edge at the level of the swap.
- * With `rise` > 0 the placement is first heated, from `hot` on, until its cost is (1 + rise) times as high.
+ * With `rise` > 0 the placement is first heated, from `hot` on, until the cost of what may move has risen by that share.
  */
 typedef struct {
 	int64_t moves;
@@ -62,6 +62,7 @@ typedef struct {
 	int32_t cycles; /* improvements of each */
 	int32_t growths; /* first cuts of the coarsest graph to choose from: few for variety */
 	int32_t join;
+	int32_t shuffle; /* the vertices in random order: cuts that are equal fall out otherwise */
 	double taste;
 	uint64_t seed;
 } st_section_style;

@@ -14,10 +14,16 @@
 		}                                                                        \
 	} while (0)
 
-enum { MOST_CORES = 300, MOST_LEVELS = 5, MOST_PAIRS = 3000 };
+enum { MOST_CORES = 300, MOST_LEVELS = 32, MOST_PAIRS = 3000 };
 
 static int32_t groups[MOST_LEVELS * MOST_CORES], source[MOST_PAIRS], target[MOST_PAIRS];
 static double per_byte[MOST_LEVELS], per_message[MOST_LEVELS], nbytes[MOST_PAIRS], messages[MOST_PAIRS];
+
+/* Any finite number that is not negative: most are zero, tiny (denormal ones too) or huge. */
+static double extreme_number(st_random *random)
+{
+	return st_below(random, 4) ? ldexp(1 + st_below(random, 7), (int)st_below(random, 2090) - 1074) : 0;
+}
 
 /* Nested groups of random sizes, numbered at random. */
 static void random_machine(st_random *random, int32_t cores, int32_t levels)
@@ -121,34 +127,52 @@ static int run(int problem)
 {
 	st_random random = {(uint64_t)problem};
 	int32_t cores = 1 + (int32_t)st_below(&random, problem % 4 ? 40 : MOST_CORES);
-	int32_t levels = 1 + (int32_t)st_below(&random, MOST_LEVELS);
+	int32_t levels = 1 + (int32_t)st_below(&random, problem % 6 ? 5 : MOST_LEVELS);
 	int32_t ranks = 1 + (int32_t)st_below(&random, (uint32_t)cores);
 	int32_t pairs = (int32_t)st_below(&random, MOST_PAIRS);
 	int32_t core_of[MOST_CORES], other[MOST_CORES];
 	uint8_t fixed[MOST_CORES] = {0};
 	st_control control = {0, 0};
+	bool extreme = problem % 5 == 4;
 
 	random_machine(&random, cores, levels);
 	random_graph(&random, ranks, pairs);
 	if (relieve(problem, cores, levels, ranks, pairs))
 		return 1;
+	for (int32_t l = 0; extreme && l < levels; l++) {
+		per_byte[l] = extreme_number(&random);
+		per_message[l] = extreme_number(&random);
+	}
+	for (int32_t i = 0; extreme && i < pairs; i++) {
+		nbytes[i] = extreme_number(&random);
+		messages[i] = problem % 2 ? extreme_number(&random) : 0;
+	}
 	st_instance *instance = st_instance_new(cores, levels, groups, per_byte, per_message, ranks, pairs, source,
 						target, nbytes, messages);
 	CHECK(instance);
 	CHECK(st_instance_vertices(instance) == cores);
-	st_section_style style = {1 + problem % 3, 4, problem % 2, 1 + problem % 7, problem / 2 % 2, problem % 5 ? 0 : 2, random.state};
+	st_section_style style = {
+		.tries = 1 + problem % 3,
+		.deep = 4,
+		.cycles = problem % 2,
+		.growths = 1 + problem % 7,
+		.join = problem / 2 % 2,
+		.shuffle = problem / 3 % 2,
+		.taste = problem % 5 ? 0 : 2,
+		.seed = random.state,
+	};
 	CHECK(st_multisect(instance, &style, &control, core_of) == 0);
 	CHECK(is_permutation(core_of, cores));
 	double scale = 0, first = st_instance_cost(instance, core_of), now;
 	double plain = plain_cost(cores, levels, pairs, core_of);
 	scale = first > 0 ? plain / first : 1;
-	CHECK((first > 0) == (plain > 0));
+	CHECK(extreme || (first > 0) == (plain > 0));
 
 	CHECK(st_descend(instance, NULL, 20, &control, core_of) >= 0);
 	CHECK(is_permutation(core_of, cores));
 	now = st_instance_cost(instance, core_of);
-	CHECK(now <= first * (1 + 1e-9));
-	CHECK(fabs(now * scale - plain_cost(cores, levels, pairs, core_of)) <= 1e-5 * plain);
+	CHECK(extreme || now <= first * (1 + 1e-9));
+	CHECK(extreme || fabs(now * scale - plain_cost(cores, levels, pairs, core_of)) <= 1e-5 * plain);
 
 	for (int32_t v = 0; v < cores; v += 3)
 		fixed[v] = 1;
@@ -158,7 +182,7 @@ static int run(int problem)
 	CHECK(is_permutation(other, cores));
 	for (int32_t v = 0; v < cores; v += 3)
 		CHECK(other[v] == core_of[v]);
-	CHECK(fabs(st_instance_cost(instance, other) * scale - plain_cost(cores, levels, pairs, other)) <=
+	CHECK(extreme || fabs(st_instance_cost(instance, other) * scale - plain_cost(cores, levels, pairs, other)) <=
 	      1e-5 * (plain + plain_cost(cores, levels, pairs, other)));
 
 	for (int32_t l = 0; l + 1 < st_instance_levels(instance); l++) {
@@ -175,7 +199,7 @@ static int run(int problem)
 		CHECK(is_permutation(moved, cores));
 		/* What happens inside the groups does not change when they move. */
 		double after = st_instance_cost(instance, moved) - st_instance_cost(coarse, place);
-		CHECK(fabs(after - before) <= 1e-5 * (1 + first + st_instance_cost(instance, moved)));
+		CHECK(extreme || fabs(after - before) <= 1e-5 * (1 + first + st_instance_cost(instance, moved)));
 		st_instance_free(coarse);
 	}
 	control.stop = 1;
