@@ -83,6 +83,22 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
+class Distances:
+    """Costs of a byte that are a graph and not a tree.
+
+    Attributes
+    ----------
+    seconds_per_byte : float64 array, shape (m, m)
+        Symmetric, not negative; the diagonal has no meaning.
+    row : int32 array, shape (c,)
+        Row of each core: its own, or that of its node. Within one row the levels of the machine count.
+    """
+
+    seconds_per_byte: Floats
+    row: Ints
+
+
+@dataclass(frozen=True, eq=False)
 class Machine:
     """The cores of an allocation or a cluster and the tree above them.
 
@@ -110,6 +126,9 @@ class Machine:
         Bytes per second, in each direction, of the links that join the group of level l that core i belongs
         to with level l + 1 (infinite at the root). None: what the levels say, see
         :func:`slurm_topo.machine.links.link_bandwidths`.
+    distances : Distances, optional
+        What a byte costs between cores of different rows instead of what the levels say; messages cost what
+        the levels say.
     """
 
     levels: tuple[Level, ...]
@@ -121,6 +140,7 @@ class Machine:
     meta: Mapping[str, Any] = field(default_factory=dict)
     hbm: tuple[tuple[int, ...], ...] = ()
     link_bandwidth: Floats | None = None
+    distances: Distances | None = None
 
     @property
     def cores(self) -> int:

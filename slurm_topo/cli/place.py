@@ -24,7 +24,7 @@ class PlaceOptions:
     """What the user asked for."""
 
     graph: str
-    machine: str
+    machine: str | None
     format: str
     effort: str
     budget_s: float | None
@@ -35,6 +35,7 @@ class PlaceOptions:
     cores_per_rank: int = 1
     fixed: tuple[str, ...] = ()
     start: str | None = None
+    distances: str | None = None
 
 
 @click.command("place", short_help="Match a communication graph with a machine.")
@@ -88,6 +89,11 @@ class PlaceOptions:
     metavar="RANK=CORE|FILE",
     help="Ranks that stay where they are (may be repeated); a file has one RANK CORE a line.",
 )
+@click.option(
+    "--distances",
+    metavar="FILE",
+    help="What a byte costs between all cores or all nodes: a symmetric matrix (.npz, .mtx).",
+)
 @click.option("--start", metavar="FILE", help="A placement to start from: JSON of place, or a core a rank.")
 @click.option(
     "--allocation",
@@ -116,6 +122,7 @@ def place(
     cores_per_rank: int,
     fixed: tuple[str, ...],
     start: str | None,
+    distances: str | None,
 ) -> None:
     """Match a communication graph with a machine.
 
@@ -123,11 +130,11 @@ def place(
     cost. Ctrl-C ends the search with the best placement found so far.
     """
     if allocation:
-        if cores or cores_per_rank > 1 or fixed or start:
-            raise click.UsageError("--cores, --cores-per-rank, --fix and --start go with --machine")
+        if cores or cores_per_rank > 1 or fixed or start or distances:
+            raise click.UsageError("--cores, --cores-per-rank, --fix, --start, --distances go with --machine")
         _launch(ctx, graph, machine, plan, ntasks, cpus_per_task, seed, budget, objective)
         return
-    if not machine:
+    if not machine and not distances:
         raise click.UsageError("give --machine MACHINE (or --allocation slurm with --plan FILE)")
     if plan or ntasks or cpus_per_task:
         raise click.UsageError("--plan, --ntasks and --cpus-per-task go with --allocation slurm")
@@ -145,6 +152,7 @@ def place(
             cores_per_rank=cores_per_rank,
             fixed=fixed,
             start=start,
+            distances=distances,
         )
     )
 
@@ -188,7 +196,7 @@ def read_problem(options: PlaceOptions) -> Problem:
     from slurm_topo.trace import read_graph
 
     graph = read_graph(options.graph)
-    machine = read_machine_argument(options.machine)
+    machine = _read_machine(options)
     return make_problem(
         graph,
         machine,
@@ -199,8 +207,27 @@ def read_problem(options: PlaceOptions) -> Problem:
     )
 
 
-def _solve(problem: Problem, options: PlaceOptions) -> Placement:
+def _read_machine(options: PlaceOptions) -> Machine:
+    """The machine, with the distances that were given."""
+    if options.distances is None:
+        return read_machine_argument(options.machine or "")
+    from slurm_topo.machine.distances import machine_of_distances, read_distances, with_distances
+
+    matrix = read_distances(options.distances)
+    if options.machine is None:
+        return machine_of_distances(matrix)
+    return with_distances(read_machine_argument(options.machine), matrix)
+
+
+def _objective(problem: Problem, options: PlaceOptions) -> str:
+    """What is minimised where nobody said: the sum where nothing but costs is known."""
     from slurm_topo.machine.tree import PREFIX
+
+    plain = problem.machine.distances is not None or (options.machine or "").startswith(PREFIX)
+    return options.objective or ("sum" if plain else "auto")
+
+
+def _solve(problem: Problem, options: PlaceOptions) -> Placement:
     from slurm_topo.placement.solve import place as solve
 
     return solve(
@@ -211,8 +238,7 @@ def _solve(problem: Problem, options: PlaceOptions) -> Placement:
         seed=options.seed,
         start=problem.start,
         fixed=problem.fixed,
-        # The costs of a tree are all that is known of it: its user asks for their sum.
-        objective=options.objective or ("sum" if options.machine.startswith(PREFIX) else "auto"),
+        objective=_objective(problem, options),
     )
 
 

@@ -46,6 +46,16 @@ typedef struct {
 } st_relief_schedule;
 int64_t st_load_relieve(const st_load *load, const uint8_t *fixed, const st_relief_schedule *schedule,
     const st_control *control, int32_t *slot_of, double *drift);
+
+typedef struct st_distance st_distance;
+st_distance *st_distance_new(int32_t cores, int32_t matrix_rows, const int32_t *row_of, const double *matrix,
+    int32_t levels, const int32_t *groups, const double *per_byte, const double *per_message, int64_t pairs,
+    const int32_t *source, const int32_t *target, const double *nbytes, const double *messages);
+void st_distance_free(st_distance *distance);
+double st_distance_degree(const st_distance *distance);
+double st_distance_cost(const st_distance *distance, const int32_t *core_of);
+int64_t st_distance_anneal(const st_distance *distance, const uint8_t *fixed, const st_schedule *schedule,
+    const st_control *control, int32_t *core_of);
 """
 
 ffibuilder = FFI()

@@ -28,7 +28,8 @@ def cost(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) 
     -------
     float
         Sum over ordered pairs (u, v) of ``messages * latency(l) + nbytes * seconds_per_byte(l)`` where l is
-        the first level at which the two cores are in one group.
+        the first level at which the two cores are in one group; between cores of different rows of
+        ``machine.distances`` a byte costs what these say.
 
     Raises
     ------
@@ -40,14 +41,14 @@ def cost(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) 
 
 def cost_parts(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> tuple[float, float]:
     """The parts of :func:`cost` that come from bytes and from messages."""
-    nbytes, messages = _traffic(graph, machine, core_of_rank)
-    return float((nbytes * inverse_bandwidths(machine)).sum()), float((messages * latencies(machine)).sum())
+    _, messages, seconds = _traffic(graph, machine, core_of_rank)
+    return float(seconds.sum()), float((messages * latencies(machine)).sum())
 
 
 def cost_by_level(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> Floats:
     """The part of :func:`cost` at each level; float64 array, shape (k,), innermost level first."""
-    nbytes, messages = _traffic(graph, machine, core_of_rank)
-    return nbytes * inverse_bandwidths(machine) + messages * latencies(machine)
+    _, messages, seconds = _traffic(graph, machine, core_of_rank)
+    return seconds + messages * latencies(machine)
 
 
 def bytes_by_level(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> Floats:
@@ -59,8 +60,9 @@ def cost_of_pairs(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.i
     """The part of :func:`cost` of each pair; float64 array, shape (e,)."""
     check_placement(graph, machine, core_of_rank)
     cores = np.asarray(core_of_rank)
-    level = meeting_level(machine, cores[graph.source], cores[graph.target])
-    return graph.nbytes * inverse_bandwidths(machine)[level] + graph.messages * latencies(machine)[level]
+    a, b = cores[graph.source], cores[graph.target]
+    level = meeting_level(machine, a, b)
+    return graph.nbytes * _per_byte(machine, a, b, level) + graph.messages * latencies(machine)[level]
 
 
 def latencies(machine: Machine) -> Floats:
@@ -91,18 +93,38 @@ def check_placement(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np
         )
 
 
-def _traffic(graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]) -> tuple[Floats, Floats]:
-    """Bytes and messages by level."""
+def _per_byte(
+    machine: Machine, a: NDArray[np.integer], b: NDArray[np.integer], level: NDArray[np.intp]
+) -> Floats:
+    """Seconds for a byte between cores a[i] and b[i], which meet at level[i]."""
+    seconds = inverse_bandwidths(machine)[level]
+    if machine.distances is not None:
+        one, two = machine.distances.row[a], machine.distances.row[b]
+        apart = one != two
+        seconds[apart] = machine.distances.seconds_per_byte[one[apart], two[apart]]
+    return seconds
+
+
+def _traffic(
+    graph: CommGraph, machine: Machine, core_of_rank: NDArray[np.integer]
+) -> tuple[Floats, Floats, Floats]:
+    """Bytes, messages and seconds of the bytes by level."""
     check_placement(graph, machine, core_of_rank)
     cores = np.asarray(core_of_rank)
     levels = len(machine.levels)
-    nbytes, messages = np.zeros(levels), np.zeros(levels)
+    nbytes, messages, seconds = np.zeros(levels), np.zeros(levels), np.zeros(levels)
     for first in range(0, graph.source.size, _CHUNK):
         part = slice(first, first + _CHUNK)
-        level = meeting_level(machine, cores[graph.source[part]], cores[graph.target[part]])
+        a, b = cores[graph.source[part]], cores[graph.target[part]]
+        level = meeting_level(machine, a, b)
+        if machine.distances is not None:
+            weights = graph.nbytes[part] * _per_byte(machine, a, b, level)
+            seconds += np.bincount(level, weights, minlength=levels)
         nbytes += np.bincount(level, graph.nbytes[part], minlength=levels)
         messages += np.bincount(level, graph.messages[part], minlength=levels)
-    return nbytes, messages
+    if machine.distances is None:
+        seconds = nbytes * inverse_bandwidths(machine)
+    return nbytes, messages, seconds
 
 
 def meeting_level(machine: Machine, a: NDArray[np.integer], b: NDArray[np.integer]) -> NDArray[np.intp]:

@@ -285,6 +285,81 @@ class LinkLoads:
         return self._slot_of_core[placement]
 
 
+class Assignment:
+    """A graph on a machine with distances inside the kernel; a context manager that frees it.
+
+    Placements are int32 arrays of shape (vertices,): the core of each rank, then those of the free cores.
+    """
+
+    def __init__(self, graph: CommGraph, machine: Machine) -> None:
+        if machine.distances is None:
+            raise ValueError("the machine has no distances")
+        matrix, row = machine.distances.seconds_per_byte, machine.distances.row
+        most = float(graph.nbytes.max(initial=0.0)) or 1.0
+        with np.errstate(over="ignore"):
+            messages = np.ascontiguousarray(graph.messages / most)
+        groups = np.stack([np.unique(level, return_inverse=True)[1] for level in machine.groups])
+        self.vertices = machine.cores
+        self.pointer = lib.st_distance_new(
+            machine.cores,
+            len(matrix),
+            _ints(np.ascontiguousarray(row, dtype=np.int32)),
+            _doubles(np.ascontiguousarray(matrix, dtype=np.float64).ravel()),
+            len(machine.levels),
+            _ints(np.ascontiguousarray(groups, dtype=np.int32).ravel()),
+            _doubles(inverse_bandwidths(machine)),
+            _doubles(latencies(machine)),
+            graph.source.size,
+            _ints(np.ascontiguousarray(graph.source, dtype=np.int32)),
+            _ints(np.ascontiguousarray(graph.target, dtype=np.int32)),
+            _doubles(np.ascontiguousarray(graph.nbytes / most)),
+            _doubles(messages),
+        )
+        if not self.pointer:
+            raise MemoryError("the placement kernel ran out of memory")
+        self._unit = most
+        self.degree: float = lib.st_distance_degree(self.pointer)
+
+    def __enter__(self) -> Assignment:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        lib.st_distance_free(self.pointer)
+        self.pointer = ffi.NULL
+
+    def cost(self, placement: Ints) -> float:
+        """The cost, as :func:`slurm_topo.placement.cost.cost` has it."""
+        return float(lib.st_distance_cost(self.pointer, self._placement(placement))) * self._unit
+
+    def anneal(
+        self,
+        placement: Ints,
+        fixed: NDArray[np.uint8] | None,
+        moves: int,
+        hot: float,
+        fall: float,
+        seed: int,
+        control: Control,
+    ) -> int:
+        """Anneal swaps in place, then descend; the number of swaps."""
+        schedule = ffi.new(
+            "st_schedule *", {"moves": moves, "hot": hot, "fall": fall, "rise": 0, "seed": seed}
+        )
+        mask = _mask(fixed, self.vertices)
+        return _check(
+            lib.st_distance_anneal(self.pointer, mask, schedule, control.pointer, self._placement(placement))
+        )
+
+    def _placement(self, placement: Ints) -> Any:
+        if placement.shape != (self.vertices,):
+            raise ValueError(
+                f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
+            )
+        return _ints(placement)
+
+
 def _mask(fixed: NDArray[np.uint8] | None, vertices: int) -> Any:
     if fixed is None:
         return ffi.NULL

@@ -9,7 +9,7 @@ messages inside a domain are cheaper. Both are the same where every core has a r
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -169,4 +169,5 @@ def _reduce(machine: Machine, slots: list[tuple[int, ...]]) -> Machine:
         if machine.hbm
         else (),
         link_bandwidth=np.ascontiguousarray(link_bandwidths(machine)[:, first]),
+        distances=machine.distances and replace(machine.distances, row=machine.distances.row[first]),
     )

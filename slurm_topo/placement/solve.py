@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from slurm_topo.config import OBJECTIVES
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import CommGraph, Ints, Machine, Placement
+from slurm_topo.placement.assignment import assign
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cores import select_cores
 from slurm_topo.placement.cost import check_placement, cost
@@ -81,6 +82,10 @@ def place(
     if objective not in OBJECTIVES:
         raise PlacementError(f"objective {objective!r} is unknown; it is one of {', '.join(OBJECTIVES)}")
     began = time.process_time()
+    if machine.distances is not None and objective != "sum":
+        raise PlacementError(
+            f"objective {objective}: distances between cores say nothing of links; use objective sum"
+        )
     now = time.monotonic()
     known = baselines(machine, graph.ranks)
     judge = _Judge(graph, machine, objective)
@@ -95,7 +100,8 @@ def place(
     if graph.source.size and graph.ranks > 1:
         limit = _Limit(now, budget_s, objective)
         cheapest = min(starts, key=lambda name: cost(graph, machine, starts[name]))
-        for placement, name in _search(graph, machine, starts, cheapest, best, effort, limit, seed, pinned):
+        search = _search if machine.distances is None else _search_distances
+        for placement, name in search(graph, machine, starts, cheapest, best, effort, limit, seed, pinned):
             if judge.key(placement) < judge.key(found):
                 found, solver = placement, name
     return Placement(
@@ -214,6 +220,35 @@ def _search(
         )
         found.update(better)
     return [(cores[placement[: graph.ranks]].astype(np.int32), name) for name, placement in found.items()]
+
+
+def _search_distances(
+    graph: CommGraph,
+    machine: Machine,
+    starts: Mapping[str, Ints],
+    cheapest: str,
+    best: str,
+    effort: Effort,
+    limit: _Limit,
+    seed: int,
+    pinned: Mapping[int, int],
+) -> list[tuple[Ints, str]]:
+    """The same where distances count: what the levels alone lead to is one more start."""
+    known = {name: _with_free_cores(placement, machine.cores) for name, placement in starts.items()}
+    if len(machine.levels) > 1:
+        tree = replace(machine, distances=None)
+        half = _Limit(limit.began, None if limit.budget_s is None else SUM_SHARE * limit.budget_s, "sum")
+        for placement, name in _search(graph, tree, starts, cheapest, best, effort, half, seed, pinned):
+            known.setdefault(name, _with_free_cores(placement, machine.cores))
+    fixed = None
+    if pinned:
+        fixed = np.zeros(machine.cores, dtype=np.uint8)
+        fixed[list(pinned)] = 1
+    control = Control(limit.end())
+    work = EFFORTS[effort].work(graph.ranks)
+    found: list[tuple[Ints, str]] = []
+    _run(lambda: found.append(assign(graph, machine, known, fixed, work, seed, control)), control)
+    return [(placement[: graph.ranks], name) for placement, name in found]
 
 
 def _with_free_cores(local: Ints, cores: int) -> Ints:

@@ -28,12 +28,7 @@ struct st_load {
 	double *seconds;        /* link -> seconds a byte */
 	double per_byte[ST_MAX_LEVELS];
 	double per_message[ST_MAX_LEVELS];
-	/* Compressed rows; of each neighbour the bytes to it, the bytes from it, and the messages both ways. */
-	int64_t *row;
-	int32_t *to;
-	double *out;
-	double *in;
-	double *messages;
+	st_rows rows;
 };
 
 typedef struct {
@@ -63,73 +58,6 @@ typedef struct {
 static inline const int32_t *links_at(const st_load *load, int32_t level)
 {
 	return load->link_of + (size_t)level * (size_t)load->slots;
-}
-
-/* One row a vertex, from pairs in any order; each pair of vertices at most once in each direction. */
-static int fill_rows(st_load *load, int64_t pairs, const int32_t *source, const int32_t *target, const double *nbytes,
-		     const double *messages)
-{
-	int rv = -1;
-	size_t n = (size_t)load->slots, entries = (size_t)pairs * 2 + 1;
-	int64_t *at = calloc(n + 1, sizeof(*at)), *seen = malloc((n + 1) * sizeof(*seen)), kept = 0;
-	int32_t *to = malloc(entries * sizeof(*to));
-	double *out = malloc(entries * sizeof(*out)), *in = malloc(entries * sizeof(*in));
-	double *both = malloc(entries * sizeof(*both));
-	int64_t *row = calloc(n + 2, sizeof(*row));
-
-	load->row = malloc((n + 1) * sizeof(*load->row));
-	load->to = malloc(entries * sizeof(*load->to));
-	load->out = malloc(entries * sizeof(*load->out));
-	load->in = malloc(entries * sizeof(*load->in));
-	load->messages = malloc(entries * sizeof(*load->messages));
-	if (!at || !seen || !to || !out || !in || !both || !row || !load->row || !load->to || !load->out ||
-	    !load->in || !load->messages)
-		goto out;
-	for (int64_t i = 0; i < pairs; i++) {
-		row[source[i] + 1]++;
-		row[target[i] + 1]++;
-	}
-	for (size_t v = 0; v < n; v++)
-		row[v + 1] += row[v];
-	for (int64_t i = 0; i < pairs; i++) {
-		int64_t a = row[source[i]] + at[source[i]]++;
-		int64_t b = row[target[i]] + at[target[i]]++;
-		to[a] = target[i];
-		to[b] = source[i];
-		out[a] = in[b] = nbytes[i];
-		in[a] = out[b] = 0;
-		both[a] = both[b] = messages[i];
-	}
-	for (size_t v = 0; v < n; v++)
-		seen[v] = -1;
-	for (size_t v = 0; v < n; v++) {
-		load->row[v] = kept;
-		for (int64_t i = row[v]; i < row[v + 1]; i++) {
-			int32_t u = to[i];
-			if ((size_t)u == v)
-				continue;
-			if (seen[u] < load->row[v]) {
-				seen[u] = kept;
-				load->to[kept] = u;
-				load->out[kept] = load->in[kept] = load->messages[kept] = 0;
-				kept++;
-			}
-			load->out[seen[u]] += out[i];
-			load->in[seen[u]] += in[i];
-			load->messages[seen[u]] += both[i];
-		}
-	}
-	load->row[n] = kept;
-	rv = 0;
-out:
-	free(at);
-	free(seen);
-	free(to);
-	free(out);
-	free(in);
-	free(both);
-	free(row);
-	return rv;
 }
 
 static int find_slots(st_load *load)
@@ -169,7 +97,7 @@ st_load *st_load_new(int32_t slots, int32_t levels, int32_t links, const int32_t
 	memcpy(load->seconds, seconds, (size_t)links * sizeof(*seconds));
 	memcpy(load->per_byte, per_byte, (size_t)levels * sizeof(*per_byte));
 	memcpy(load->per_message, per_message, (size_t)levels * sizeof(*per_message));
-	if (find_slots(load) || fill_rows(load, pairs, source, target, nbytes, messages))
+	if (find_slots(load) || st_rows_build(&load->rows, slots, pairs, source, target, nbytes, messages))
 		goto failed;
 	return load;
 failed:
@@ -185,21 +113,13 @@ void st_load_free(st_load *load)
 	free(load->first);
 	free(load->last);
 	free(load->seconds);
-	free(load->row);
-	free(load->to);
-	free(load->out);
-	free(load->in);
-	free(load->messages);
+	st_rows_free(&load->rows);
 	free(load);
 }
 
 double st_load_degree(const st_load *load)
 {
-	int32_t joined = 0;
-
-	for (int32_t v = 0; v < load->slots; v++)
-		joined += load->row[v] < load->row[v + 1];
-	return joined ? (double)load->row[load->slots] / joined : 0;
+	return st_rows_degree(&load->rows);
 }
 
 /* First level at which two slots are in one group. */
@@ -254,15 +174,15 @@ static void measure(st_relief *relief)
 	relief->cost = 0;
 	for (int32_t v = 0; v < load->slots; v++) {
 		int32_t s = relief->slot_of[v];
-		for (int64_t i = load->row[v]; i < load->row[v + 1]; i++) {
-			int32_t t = relief->slot_of[load->to[i]], level = meeting(load, s, t);
+		for (int64_t i = load->rows.row[v]; i < load->rows.row[v + 1]; i++) {
+			int32_t t = relief->slot_of[load->rows.to[i]], level = meeting(load, s, t);
 			/* Each pair stands in two rows: what goes out here comes in there. */
 			for (int32_t l = 0; l < level; l++) {
-				relief->up[links_at(load, l)[s]] += load->out[i];
-				relief->down[links_at(load, l)[t]] += load->out[i];
+				relief->up[links_at(load, l)[s]] += load->rows.out[i];
+				relief->down[links_at(load, l)[t]] += load->rows.out[i];
 			}
-			relief->cost += load->out[i] * load->per_byte[level] +
-					0.5 * load->messages[i] * load->per_message[level];
+			relief->cost += load->rows.out[i] * load->per_byte[level] +
+					0.5 * load->rows.messages[i] * load->per_message[level];
 		}
 	}
 	double found = most(relief, &relief->worst);
@@ -302,13 +222,13 @@ static double shift(st_relief *relief, int32_t u, int32_t s, int32_t t, int32_t 
 	int32_t apart = meeting(load, s, t);
 	double change = 0;
 
-	for (int64_t i = load->row[u]; i < load->row[u + 1]; i++) {
-		if (load->to[i] == other) {
+	for (int64_t i = load->rows.row[u]; i < load->rows.row[u + 1]; i++) {
+		if (load->rows.to[i] == other) {
 			*edge = i;
 			continue;
 		}
-		int32_t p = relief->slot_of[load->to[i]], before = apart, after = apart;
-		double out = load->out[i], in = load->in[i];
+		int32_t p = relief->slot_of[load->rows.to[i]], before = apart, after = apart;
+		double out = load->rows.out[i], in = load->rows.in[i];
 		for (int32_t l = apart - 1; l >= 0; l--) {
 			const int32_t *links = links_at(load, l);
 			int32_t here = links[s], there = links[t], far = links[p];
@@ -329,7 +249,7 @@ static double shift(st_relief *relief, int32_t u, int32_t s, int32_t t, int32_t 
 		/* At `apart` and above the two places are one: nothing changes unless one of them meets below it. */
 		if (before != after) {
 			change += (out + in) * (load->per_byte[after] - load->per_byte[before]) +
-				  load->messages[i] * (load->per_message[after] - load->per_message[before]);
+				  load->rows.messages[i] * (load->per_message[after] - load->per_message[before]);
 		}
 	}
 	return change;
@@ -340,7 +260,7 @@ static void turn(st_relief *relief, int64_t edge, int32_t s, int32_t t)
 {
 	const st_load *load = relief->load;
 	int32_t apart = meeting(load, s, t);
-	double more = load->in[edge] - load->out[edge];
+	double more = load->rows.in[edge] - load->rows.out[edge];
 
 	for (int32_t l = 0; l < apart; l++) {
 		touch(relief, links_at(load, l)[s], more, -more);
@@ -413,8 +333,8 @@ static bool propose(st_relief *relief, int32_t *u, int32_t *w)
 		*u = relief->active[st_below(random, (uint32_t)relief->active_count)];
 		*w = relief->vertex_at[st_below(random, (uint32_t)load->slots)];
 		if (kind < 7 && load->levels > 1) {
-			uint32_t degree = (uint32_t)(load->row[*u + 1] - load->row[*u]);
-			int32_t v = load->to[load->row[*u] + st_below(random, degree)];
+			uint32_t degree = (uint32_t)(load->rows.row[*u + 1] - load->rows.row[*u]);
+			int32_t v = load->rows.to[load->rows.row[*u] + st_below(random, degree)];
 			int32_t link = links_at(load, (int32_t)st_below(random, (uint32_t)load->levels -
 										  1))[relief->slot_of[v]];
 			int32_t size = load->last[link] - load->first[link];
@@ -425,7 +345,7 @@ static bool propose(st_relief *relief, int32_t *u, int32_t *w)
 		return false;
 	/* Two free cores, or two places in one innermost group: nothing changes. */
 	return *u != *w && meeting(load, relief->slot_of[*u], relief->slot_of[*w]) > 0 &&
-	       (load->row[*u] < load->row[*u + 1] || load->row[*w] < load->row[*w + 1]);
+	       (load->rows.row[*u] < load->rows.row[*u + 1] || load->rows.row[*w] < load->rows.row[*w + 1]);
 }
 
 static int open_relief(st_relief *relief, const st_load *load, const uint8_t *fixed, const int32_t *slot_of)
@@ -449,7 +369,7 @@ static int open_relief(st_relief *relief, const st_load *load, const uint8_t *fi
 	for (int32_t v = 0; v < load->slots; v++) {
 		relief->slot_of[v] = slot_of[v];
 		relief->vertex_at[slot_of[v]] = v;
-		if (load->row[v] < load->row[v + 1] && !(fixed && fixed[v]))
+		if (load->rows.row[v] < load->rows.row[v + 1] && !(fixed && fixed[v]))
 			relief->active[relief->active_count++] = v;
 	}
 	return 0;
@@ -508,8 +428,8 @@ static double dearest_cost(const st_load *load)
 		byte = fmax(byte, load->per_byte[l]);
 		message = fmax(message, load->per_message[l]);
 	}
-	for (int64_t i = 0; i < load->row[load->slots]; i++)
-		cost += load->out[i] * byte + 0.5 * load->messages[i] * message;
+	for (int64_t i = 0; i < load->rows.row[load->slots]; i++)
+		cost += load->rows.out[i] * byte + 0.5 * load->rows.messages[i] * message;
 	return cost;
 }
 
@@ -520,8 +440,8 @@ static double heaviest_load(const st_load *load)
 
 	for (int32_t link = 0; link < load->links; link++)
 		seconds = fmax(seconds, load->seconds[link]);
-	for (int64_t i = 0; i < load->row[load->slots]; i++)
-		bytes += load->out[i];
+	for (int64_t i = 0; i < load->rows.row[load->slots]; i++)
+		bytes += load->rows.out[i];
 	return bytes * seconds;
 }
 

@@ -96,6 +96,23 @@ int st_graph_build(st_instance *instance, int32_t ranks, int64_t pairs, const in
 void st_graph_free(st_graph *graph);
 void st_graph_measure(st_instance *instance);
 
+/* Compressed rows; of each neighbour the bytes to it, the bytes from it, and the messages both ways. */
+typedef struct {
+	int32_t vertices;
+	int64_t *row;
+	int32_t *to;
+	double *out;
+	double *in;
+	double *messages;
+} st_rows;
+
+/* From pairs in any order, each at most once. 0, or -1 when memory is short; st_rows_free() in both cases. */
+int st_rows_build(st_rows *rows, int32_t vertices, int64_t pairs, const int32_t *source, const int32_t *target,
+		  const double *nbytes, const double *messages);
+void st_rows_free(st_rows *rows);
+/* Mean number of neighbours of the vertices that have any. */
+double st_rows_degree(const st_rows *rows);
+
 /* A graph to be cut in two, with vertex weights. */
 typedef struct {
 	int32_t n;

@@ -111,4 +111,23 @@ typedef struct {
 int64_t st_load_relieve(const st_load *load, const uint8_t *fixed, const st_relief_schedule *schedule,
 			const st_control *control, int32_t *slot_of, double *drift);
 
+/*
+ * Distances that are no tree (distance.c): between cores of different rows a byte costs matrix[row * rows + row], which
+ * is symmetric; within a row, and for messages, the levels count as in an instance. NULL when memory is short.
+ */
+typedef struct st_distance st_distance;
+st_distance *st_distance_new(int32_t cores, int32_t matrix_rows, const int32_t *row_of, const double *matrix,
+			     int32_t levels, const int32_t *groups, const double *per_byte, const double *per_message,
+			     int64_t pairs, const int32_t *source, const int32_t *target, const double *nbytes,
+			     const double *messages);
+void st_distance_free(st_distance *distance);
+double st_distance_degree(const st_distance *distance);
+double st_distance_cost(const st_distance *distance, const int32_t *core_of);
+/*
+ * Anneal swaps in place from `hot` to `hot / fall` in units of a typical change (`rise` has no meaning here), then
+ * descend; core_of is never worse than it was. The number of swaps of the annealing, or -1.
+ */
+int64_t st_distance_anneal(const st_distance *distance, const uint8_t *fixed, const st_schedule *schedule,
+			   const st_control *control, int32_t *core_of);
+
 #endif
