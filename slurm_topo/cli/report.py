@@ -15,15 +15,20 @@ from slurm_topo.history.database import database_errors, open_engine
 from slurm_topo.report.attribution import attributions
 from slurm_topo.report.case_load import load_cases
 from slurm_topo.report.cases import Case
-from slurm_topo.report.export import render_csv, render_json
+from slurm_topo.report.export import render_csv, render_jobs_csv, render_json
 from slurm_topo.report.html import MOST_CASES, MOST_PROGRAMS
 from slurm_topo.report.html import render as render_html
+from slurm_topo.report.jobcosts import JobCost, job_costs, newest
+from slurm_topo.report.jobload import load_job_facts
 from slurm_topo.report.load import Filter, load
 from slurm_topo.report.numbers import Report
 from slurm_topo.report.runs import Records
 from slurm_topo.report.summary import summarise
-from slurm_topo.report.table import EMPTY, NOTHING, render
+from slurm_topo.report.table import EMPTY, NOTHING, render, render_jobs
 from slurm_topo.report.when import parse_when
+
+# Jobs that JSON and HTML take apart without being asked.
+JOBS_SHOWN = 100
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,9 +64,14 @@ def make_filter(options: dict[str, Any], now: float) -> tuple[Filter, tuple[tupl
 
 
 def read_history(
-    database: str, wanted: Filter, shown: tuple[tuple[str, str], ...], most: int | None, cases: int
-) -> tuple[Report, Records, dict[int, Case]]:
-    """Figures, records and up to ``cases`` programs in full of a history that exists.
+    database: str,
+    wanted: Filter,
+    shown: tuple[tuple[str, str], ...],
+    most: int | None,
+    cases: int,
+    jobs: int = 0,
+) -> tuple[Report, Records, dict[int, Case], tuple[JobCost, ...]]:
+    """Figures, records, up to ``cases`` programs in full and the last ``jobs`` taken apart.
 
     Raises
     ------
@@ -74,9 +84,14 @@ def read_history(
             records = replace(load(engine, wanted), filters=shown)
             figures = summarise(records, most)
             found = load_cases(engine, [p.program for p in figures.programs[: 2 * cases]], cases)
+            rows = newest(records, jobs)
+            placed = dict(
+                zip(records.runs.row[rows].tolist(), records.runs.placed[rows].tolist(), strict=True)
+            )
+            single = job_costs(records, rows, load_job_facts(engine, placed)) if placed else ()
     finally:
         engine.dispose()
-    return figures, records, found
+    return figures, records, found, single
 
 
 @click.command()
@@ -90,27 +105,43 @@ def read_history(
     help="How to write it.",
 )
 @click.option("-o", "--output", metavar="FILE", help="Write to this file.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(0),
+    metavar="N",
+    help="The N jobs that started last, each taken apart (CSV: these rows instead of the programs').",
+)
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="Programs in the table.")
 @click.option("--database", metavar="URL", help="History to read (a path or an SQLAlchemy URL).")
 @click.pass_context
 def report(
-    ctx: click.Context, /, form: str, output: str | None, top: int, database: str | None, **options: Any
+    ctx: click.Context,
+    /,
+    form: str,
+    output: str | None,
+    jobs: int | None,
+    top: int,
+    database: str | None,
+    **options: Any,
 ) -> None:
     """What was placed, what was left alone and why, and what it was worth."""
     settings = load_settings((ctx.obj or {}).get("config_file"), database=database)
     wanted, shown = make_filter(options, time.time())
     most = {"table": top, "html": MOST_PROGRAMS}.get(form)
     cases = MOST_CASES if form in ("html", "json") else 0
-    figures, records, found = read_history(settings.database, wanted, shown, most, cases)
+    detailed = jobs if jobs is not None else JOBS_SHOWN if form in ("html", "json") else 0
+    figures, records, found, single = read_history(settings.database, wanted, shown, most, cases, detailed)
     if not figures.runs and form in ("csv", "html"):
         click.echo(NOTHING if shown else EMPTY, err=True)
-    emit(_render(form, top, figures, records, found), output)
-
-
-def _render(form: str, top: int, figures: Report, records: Records, cases: dict[int, Case]) -> str:
     if form == "csv":
-        return render_csv(figures)
-    if form == "table":
-        return render(figures, top)
-    parts = attributions(records.runs, cases)
-    return render_json(figures, parts) if form == "json" else render_html(figures, records.runs, cases, parts)
+        text = render_csv(figures) if jobs is None else render_jobs_csv(single)
+    elif form == "table":
+        text = render(figures, top) + render_jobs(single)
+    else:
+        parts = attributions(records.runs, found)
+        text = (
+            render_json(figures, parts, single)
+            if form == "json"
+            else render_html(figures, records.runs, found, parts, single)
+        )
+    emit(text, output)

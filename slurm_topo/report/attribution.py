@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,8 +109,8 @@ def _attribute(runs: Runs, rows: Mask, number: int, placed: bool, case: Case, si
         queue=queue,
         energy=_median(runs.energy[rows], "J"),
         parts=(Part("queue", queue), *inside),
-        dominant=_largest(inside) if time.known else "",
-        dominant_communication=_largest(talk),
+        dominant=largest(inside) if time.known else "",
+        dominant_communication=largest(talk),
         sensitivity=tuple(
             (name, _share(float(a + b), time)) for name, a, b in zip(names, latency, transfer, strict=True)
         ),
@@ -122,5 +122,6 @@ def _share(seconds: float, time: Value) -> Value:
     return known(seconds / time.value, "ratio", MODELLED) if time.value else missing("ratio")
 
 
-def _largest(parts: list[Part]) -> str:
+def largest(parts: Sequence[Part]) -> str:
+    """Name of the largest part."""
     return max(parts, key=lambda part: part.seconds.value or 0.0).name

@@ -12,6 +12,7 @@ from slurm_topo.report import svg
 from slurm_topo.report.attribution import Attribution, Part
 from slurm_topo.report.cases import Case, Side
 from slurm_topo.report.charts import WIDTH
+from slurm_topo.report.jobcosts import JobCost
 from slurm_topo.report.text import percent, seconds
 from slurm_topo.units import format_size
 
@@ -127,7 +128,7 @@ def _boxes(
             yield svg.text(x, y + 14, name[:11], "t", "middle")
 
 
-def time_bar(one: Attribution, longest: float) -> str:
+def time_bar(one: Attribution | JobCost, longest: float) -> str:
     """The time of a run taken apart, on the scale of the longest run beside it."""
     parts = [p for p in one.parts if p.name != "queue"]
     wide = WIDTH * (one.time.value or 0.0) / (longest or 1.0)
@@ -148,8 +149,8 @@ def part_class(part: Part, parts: Sequence[Part]) -> str:
     """Colour of a part: computation quiet, latency its own, the levels along the ramp."""
     if part.name == "computation":
         return "quiet"
-    if part.name == "latency":
-        return "latency"
+    if part.name in ("latency", "waiting"):
+        return part.name
     levels = [p.name for p in parts if p.name.startswith("bandwidth")]
     place = (levels.index(part.name) + 1) / len(levels)
     return f"r{max(1, int(np.ceil(place * RAMP)))}"

@@ -13,6 +13,7 @@ from slurm_topo import __version__
 from slurm_topo.config import VARIANTS
 from slurm_topo.report.attribution import Attribution
 from slurm_topo.report.fates import FATES, LEFT_ALONE
+from slurm_topo.report.jobcosts import JobCost
 from slurm_topo.report.numbers import FORMAT, VERSION, ProgramFigures, Report
 from slurm_topo.report.values import Value, missing
 
@@ -38,10 +39,13 @@ def plain(thing: Any) -> Any:
     return thing
 
 
-def render_json(report: Report, attributions: Sequence[Attribution] = ()) -> str:
+def render_json(
+    report: Report, attributions: Sequence[Attribution] = (), jobs: Sequence[JobCost] = ()
+) -> str:
     """The report as one JSON object, described in docs/report.md."""
     body = plain(report)
     body["attribution"] = plain(list(attributions))
+    body["jobs"] = plain(list(jobs))
     body["series"] = {"unit": report.series[0], "points": plain(report.series[1])}
     body["groups"] = {kind: plain(members) for kind, members in report.groups}
     return (
@@ -60,6 +64,35 @@ def render_csv(report: Report) -> str:
     costs = ";".join(f"{level}={origin}" for level, origin in report.level_costs)
     writer.writerows({**_row(program, levels), "level_costs": costs} for program in report.programs)
     return stream.getvalue()
+
+
+def render_jobs_csv(jobs: Sequence[JobCost]) -> str:
+    """One line a job: its time and its energy taken apart, every figure with its origin beside it."""
+    levels = dict.fromkeys(part.name for job in jobs for part in job.parts)
+    names = list(dict.fromkeys((*_PARTS, *levels)))
+    stream = io.StringIO()
+    header = [*_JOB, *(c for name in ("time", *names, *_ENERGY) for c in _columns(name))]
+    writer = csv.DictWriter(stream, [*header, "dominant", "dominant_communication"], lineterminator="\n")
+    writer.writeheader()
+    for job in jobs:
+        row = {name: getattr(job, name) for name in _JOB}
+        of = {part.name: part.seconds for part in job.parts}
+        values = {"time": job.time, **{name: of.get(name, missing("s")) for name in names}}
+        values |= {name: getattr(job, name) for name in _ENERGY}
+        for name, value in values.items():
+            row.update(zip(_columns(name), (value.value, value.unit, value.origin), strict=True))
+        writer.writerow(row | {k: getattr(job, k) for k in ("dominant", "dominant_communication")})
+    return stream.getvalue()
+
+
+_JOB = ("job", "program", "name", "user", "state", "placed", "start")
+_PARTS = ("queue", "computation", "waiting", "latency")
+_ENERGY = ("energy", "energy_communication")
+
+
+def _columns(name: str) -> tuple[str, str, str]:
+    column = name.replace(" ", "_")
+    return column, f"{column}_unit", f"{column}_origin"
 
 
 def _row(program: ProgramFigures, levels: list[tuple[int, str]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from slurm_topo.report import case_charts, charts
 from slurm_topo.report.attribution import Attribution
 from slurm_topo.report.cases import Case, Side
 from slurm_topo.report.fates import LEFT_ALONE
+from slurm_topo.report.jobcosts import JobCost
 from slurm_topo.report.numbers import GroupFigures, ProgramFigures, Report
 from slurm_topo.report.page import card, page, table, tile
 from slurm_topo.report.runs import Runs
@@ -29,7 +30,13 @@ _BEFORE_AFTER = (
 )
 
 
-def render(report: Report, runs: Runs, cases: Mapping[int, Case], parts: Sequence[Attribution]) -> str:
+def render(
+    report: Report,
+    runs: Runs,
+    cases: Mapping[int, Case],
+    parts: Sequence[Attribution],
+    jobs: Sequence[JobCost] = (),
+) -> str:
     """The report as a page.
 
     Parameters
@@ -42,12 +49,18 @@ def render(report: Report, runs: Runs, cases: Mapping[int, Case], parts: Sequenc
         Programs that are shown in full.
     parts : sequence of Attribution
         Their times, taken apart.
+    jobs : sequence of JobCost
+        Single jobs, taken apart.
     """
-    return page("slurm-topo report", _body(report, runs, cases, parts))
+    return page("slurm-topo report", _body(report, runs, cases, parts, jobs))
 
 
 def _body(
-    report: Report, runs: Runs, cases: Mapping[int, Case], parts: Sequence[Attribution]
+    report: Report,
+    runs: Runs,
+    cases: Mapping[int, Case],
+    parts: Sequence[Attribution],
+    jobs: Sequence[JobCost],
 ) -> Iterator[str]:
     window = f"{day(report.since)} to {day(report.until)} (UTC)" if report.runs else ""
     filters = "".join(f" &middot; {escape(k)} {escape(v)}" for k, v in report.filters)
@@ -71,6 +84,7 @@ def _body(
     for program in report.programs:
         if program.program in cases:
             yield from _case(program, cases[program.program], runs)
+    yield from _jobs(jobs)
     yield from _groups(report)
     yield (
         f"<footer>{_mark(MODELLED)} modelled, {_NO} missing, everything else measured. An interval is at "
@@ -298,9 +312,46 @@ def _attribution(report: Report, parts: Sequence[Attribution]) -> Iterator[str]:
     )
 
 
-def _bar(one: Attribution, longest: float) -> str:
+def _bar(one: Attribution | JobCost, longest: float) -> str:
     return case_charts.time_bar(one, longest).replace(
         "<svg ", '<svg class="stretch" preserveAspectRatio="none" ', 1
+    )
+
+
+def _jobs(jobs: Sequence[JobCost]) -> Iterator[str]:
+    """Job by job."""
+    if not jobs:
+        return
+    longest = max(one.time.value or 0.0 for one in jobs)
+    rows = []
+    for one in jobs:
+        of = {part.name: part.seconds for part in one.parts}
+        energy = digits(one.energy.value / 3.6e6) + " kWh" if one.energy.value is not None else _NO
+        about = (
+            f"{escape(one.user)} &middot; job {one.job} &middot; {'placed' if one.placed else 'not placed'}"
+        )
+        rows.append(
+            (
+                f"{escape(one.name)} <small>{about}</small>",
+                shown(one.time),
+                f'<td style="width:28%"><div style="min-width:110px">{_bar(one, longest)}</div></td>',
+                escape(one.dominant) or _NO,
+                escape(one.dominant_communication) or _NO,
+                shown(of["waiting"]),
+                shown(of["queue"]),
+                energy,
+            )
+        )
+    header = ("Job", ">Time", "Taken apart", "Dominant", "In communication")
+    yield "<h2>Job by job</h2>"
+    yield card(
+        f"<p class=soft>The {len(jobs)} jobs that started last. Waiting (in MPI, beyond what the messages "
+        "take) is known where a job was traced. <code>report --format csv --jobs N</code> has them as rows. "
+        '<span class="legend"><i class="key kq"></i>computation</span>'
+        '<span class="legend"><i class="key kw"></i>waiting</span>'
+        '<span class="legend"><i class="key kl"></i>latency</span>'
+        f"{case_charts.ramp_legend('bandwidth, inner to outer level')}</p>",
+        table((*header, ">Waiting", ">In the queue", ">Energy"), rows, "stack"),
     )
 
 

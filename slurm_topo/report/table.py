@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from slurm_topo.report.jobcosts import JobCost
 from slurm_topo.report.numbers import GroupFigures, LevelFigures, ProgramFigures, Report
 from slurm_topo.report.text import (
     LEGEND,
@@ -18,10 +19,11 @@ from slurm_topo.report.text import (
     interval,
     percent,
 )
-from slurm_topo.report.values import Value
+from slurm_topo.report.values import Value, missing
 
 WIDTH = 100
 _BAR = 14
+_UNKNOWN = missing("s")
 EMPTY = "The history holds no runs of known programs yet: run `slurm-topo sync` after some jobs have ended."
 NOTHING = "No run matches these filters; without them `slurm-topo report` shows the whole history."
 
@@ -254,3 +256,27 @@ def _hours(value: Value) -> str:
         if value.value is not None and value.origin == "measured"
         else figure(value, False)
     )
+
+
+def render_jobs(jobs: Sequence[JobCost]) -> str:
+    """Single jobs, each taken apart; empty for none."""
+    if not jobs:
+        return ""
+    rows = []
+    for one in jobs:
+        of = {part.name: part.seconds for part in one.parts}
+        rows.append(
+            (
+                str(one.job),
+                one.name,
+                one.user,
+                figure(one.time),
+                *(figure(of.get(name, _UNKNOWN)) for name in ("computation", "waiting", "latency")),
+                one.dominant or "-",
+                "-" if one.energy.value is None else digits(one.energy.value / 3.6e6),
+            )
+        )
+    header = ("JOB", "PROGRAM", "USER", "TIME", "COMPUTE", "WAIT", "LATENCY", "DOMINANT", "KWH")
+    lines = ["", "JOB BY JOB  (the newest; time, and what of it the ranks spent on what)"]
+    lines += columns(header, rows, (8, 14, 8, -9, -10, -9, -9, 18, -7))
+    return "\n".join(lines) + "\n"

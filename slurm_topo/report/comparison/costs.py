@@ -51,6 +51,7 @@ class Sensitivity:
     low: float
     high: float
     assumed_range: bool
+    unit: str
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Costs:
     intervention : tuple of Line
         What placing itself took: launches, tracing, added wait.
     sensitivity : tuple of Sensitivity
-        Each amount with one input changed.
+        Energy, carbon and each amount with one input changed.
     """
 
     quantities: tuple[Line, ...]
@@ -78,30 +79,38 @@ class Costs:
 
 def costs_of(runs: Runs, analysis: Analysis, prices: Prices) -> Costs:
     """Costs of a comparison at the prices that were given."""
-    quantities = _quantities(runs, analysis, prices)
-    by_name = {line.name: line.value for line in quantities}
+    hours = _hours(runs, analysis)
+    measured = {line.name: line.value for line in hours} | {_ENERGY: _energy(runs, analysis)}
+    energy = _energy_line(measured, prices)
+    by_name = measured | {_ENERGY: energy.value}
     return Costs(
-        quantities=(*quantities, *_meter(by_name, prices)),
+        quantities=(*hours, energy, *_meter(by_name, prices)),
         amounts=_amounts(by_name, prices),
         intervention=_intervention(runs, analysis),
-        sensitivity=_sensitivity(by_name, prices),
+        sensitivity=_sensitivity(measured, prices),
     )
 
 
-def _quantities(runs: Runs, analysis: Analysis, prices: Prices) -> tuple[Line, ...]:
+_ENERGY = "energy at the nodes"
+
+
+def _hours(runs: Runs, analysis: Analysis) -> tuple[Line, ...]:
     hours = "sum over the runs after of (adjusted baseline - measured time) x "
-    energy = _energy(runs, analysis)
-    how = "baseline model fitted on the joules of the runs before; only runs whose energy was measured"
-    power = prices.get("node_power_w")
-    if not energy.known and power is not None:
-        energy = _scaled(analysis.avoided, power / 1000.0, "kWh", MODELLED)
-        how = "node-hours avoided x node power"
     return (
         Line("node-hours", analysis.avoided, hours + "nodes"),
         Line("core-hours", _resource(runs, analysis, runs.cores, "core-h"), hours + "cores"),
         Line("GPU-hours", _resource(runs, analysis, runs.gpus, "GPU-h"), hours + "GPUs"),
-        Line("energy at the nodes", energy, how),
     )
+
+
+def _energy_line(measured: dict[str, Value], prices: Prices) -> Line:
+    """Measured where it was, else from the power of a node."""
+    power = prices.get("node_power_w")
+    if not measured[_ENERGY].known and power is not None:
+        modelled = _scaled(measured["node-hours"], power / 1000.0, "kWh", MODELLED)
+        return Line(_ENERGY, modelled, "node-hours avoided x node power")
+    how = "baseline model fitted on the joules of the runs before; only runs whose energy was measured"
+    return Line(_ENERGY, measured[_ENERGY], how)
 
 
 def _resource(runs: Runs, analysis: Analysis, count: Floats, unit: str) -> Value:
@@ -202,23 +211,25 @@ def _sum(a: Value, b: Value, unit: str) -> Value:
     return known(a.value + b.value, unit, MODELLED, a.n, interval)
 
 
-def _sensitivity(of: dict[str, Value], prices: Prices) -> tuple[Sensitivity, ...]:
-    """Each amount with each of its inputs at both ends of its range, the others as given."""
+def _sensitivity(measured: dict[str, Value], prices: Prices) -> tuple[Sensitivity, ...]:
+    """Each figure with each of its inputs at both ends of its range, the others as given."""
     found = []
     for name, price in prices.prices.items():
-        ends = [_at(of, prices, price, value) for value in (price.low, price.high)]
-        for i, line in enumerate(_amounts(of, prices)):
-            low, high = ends[0][i].value.value, ends[1][i].value.value
+        ends = [_at(measured, prices, price, value) for value in (price.low, price.high)]
+        for one, other in zip(*ends, strict=True):
+            low, high = one.value.value, other.value.value
             if low is not None and high is not None and low != high:
-                found.append(
-                    Sensitivity(line.name, name, price.low, price.high, low, high, price.assumed_range)
-                )
+                ranges = price.low, price.high, low, high, price.assumed_range
+                found.append(Sensitivity(one.name, name, *ranges, one.value.unit))
     return tuple(found)
 
 
-def _at(of: dict[str, Value], prices: Prices, price: Price, value: float) -> tuple[Line, ...]:
-    changed = {**prices.prices, price.name: replace(price, value=value)}
-    return _amounts(of, replace(prices, prices=changed))
+def _at(measured: dict[str, Value], prices: Prices, price: Price, value: float) -> tuple[Line, ...]:
+    """Everything that hangs on the inputs, with one of them changed."""
+    changed = replace(prices, prices={**prices.prices, price.name: replace(price, value=value)})
+    energy = _energy_line(measured, changed)
+    of = measured | {_ENERGY: energy.value}
+    return (energy, *_meter(of, changed), *_amounts(of, changed))
 
 
 def _intervention(runs: Runs, analysis: Analysis) -> tuple[Line, ...]:

@@ -263,15 +263,13 @@ def _costs(c: Comparison) -> Iterator[Block]:
     )
     yield Table(header, tuple(_line(line) for line in c.costs.amounts), widths)
     if c.costs.sensitivity:
-        yield Paragraph("Each amount with one input at the low and the high end of its range:")
+        yield Paragraph("Each figure with one input at the low and the high end of its range:")
         rows = tuple(
-            (s.name, s.input, _range(s.low_input, s.high_input), _range(s.low, s.high))
+            (s.name, s.input, _range(s.low_input, s.high_input), f"{_range(s.low, s.high)} {s.unit}")
             for s in c.costs.sensitivity
         )
         yield Table(
-            ("Amount", "Input", "Input from .. to", f"Amount in {c.prices.currency}"),
-            rows,
-            (0.3, 0.22, 0.24, 0.24),
+            ("Figure", "Input", "Input from .. to", "Figure from .. to"), rows, (0.28, 0.2, 0.24, 0.28)
         )
         yield Figure(figures.tornado(c), "Sensitivity of the amounts to each input.")
     yield Heading("Cost of the intervention")

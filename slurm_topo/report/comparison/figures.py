@@ -64,7 +64,9 @@ def histogram(difference: Floats, saving: Value) -> str:
 
 def tornado(c: Comparison) -> str:
     """Each amount with each input at both ends of its range."""
-    lines = c.costs.sensitivity
+    # Amounts only: they have one unit.
+    amounts = {line.name for line in c.costs.amounts}
+    lines = [s for s in c.costs.sensitivity if s.name in amounts]
     row, left = 20.0, 172.0
     ends = [v for s in lines for v in (s.low, s.high)]
     low, high = min([0.0, *ends]), max([0.0, *ends])

@@ -78,14 +78,20 @@ def designs() -> list[Design]:
     return [*plain, *few, *varied]
 
 
+def cases() -> list[tuple[Design, str]]:
+    """Each design with an estimand. Drawn arms with runs that stood down have a known effect only of none."""
+    placed = [(design, "placed") for design in designs()]
+    return placed + [(design, "assigned") for design, _ in placed if not design.effect]
+
+
 def main(repetitions: int = 500) -> None:
     """Print the table."""
-    print("effect  spread  confounder  clusters  runs  covered  called saving    bias   width")
-    for i, design in enumerate(designs()):
-        c = cover(
-            design, Method(estimand="placed", repetitions=400), repetitions, np.random.default_rng(1000 + i)
-        )
-        left = f"{design.effect:6.2f}  {design.effect_spread:6.2f}  {design.confounder:10s}"
+    head = "effect  spread  confounder  estimand  clusters  runs"
+    print(f"{head}  covered  called saving    bias   width")
+    for i, (design, estimand) in enumerate(cases()):
+        method = Method(estimand=estimand, repetitions=400)
+        c = cover(design, method, repetitions, np.random.default_rng(1000 + i))
+        left = f"{design.effect:6.2f}  {design.effect_spread:6.2f}  {design.confounder:10s}  {estimand:8s}"
         right = f"{c.covered:7.3f}  {c.called:13.3f}  {c.bias:+.4f}  {c.width:.4f}"
         print(f"{left}  {design.programs:8d}  {design.runs:4d}  {right}", flush=True)
 

@@ -56,7 +56,8 @@ def test_json_names_its_format_and_marks_every_value(
                 walk(item)
 
     walk(body)
-    assert origins == {"measured", "modelled"}
+    # Where nothing was traced, nobody knows how long a rank waited.
+    assert origins == {"measured", "modelled", "missing"}
 
 
 def test_csv_has_a_line_a_program(history: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,6 +86,28 @@ def test_each_input_moves_its_amounts_alone(runs: Runs) -> None:
     assert by["by node-hour", "node_hour"].assumed_range
 
 
+def test_carbon_and_modelled_energy_move_with_each_of_their_inputs(runs: Runs) -> None:
+    unmeasured = replace(runs, energy=np.full(len(runs), np.nan))
+    prices = make_prices({**GIVEN, "node_power_w": {"value": 400, "low": 300, "high": 600}}, "test")
+    found = costs_of(unmeasured, analyse(unmeasured, METHOD), prices)
+    inputs: dict[str, set[str]] = {}
+    for s in found.sensitivity:
+        inputs.setdefault(s.name, set()).add(s.input)
+    assert inputs["energy at the nodes"] == {"node_power_w"}
+    assert inputs["energy at the meter"] == {"node_power_w", "pue"}
+    assert inputs["carbon"] == {"node_power_w", "pue", "carbon_g_per_kwh"}
+    assert inputs["by energy"] == {"node_power_w", "pue", "kwh"}
+    everything = {"node_power_w", "pue", "kwh", "node_price", "node_life_years", "utilisation"}
+    assert inputs["by depreciation and energy"] == everything
+    by = {(s.name, s.input): s for s in found.sensitivity}
+    carbon = values(found)["carbon"]
+    assert carbon is not None
+    assert by["carbon", "node_power_w"].high == pytest.approx(carbon * 1.5)
+    assert by["carbon", "node_power_w"].unit == "kg CO2e"
+    measured = costs_of(runs, analyse(runs, METHOD), prices)
+    assert "node_power_w" not in {s.input for s in measured.sensitivity}
+
+
 def test_the_intervention_has_its_price(runs: Runs) -> None:
     slower = runs.take(np.arange(len(runs)))
     traced = np.flatnonzero(~runs.placed & runs.completed)[::5]
