@@ -21,6 +21,7 @@ _WORDS = {
     "arm": ARMS,
     "packing": ("learn", *VARIANTS),
     "objective": OBJECTIVES,
+    "accounting": ("sacct", "pyslurm"),
     "memory": ("preferred", "strict", "interleave", "hbm", "none"),
 }
 _PREFIX = "SLURM_TOPO_"
@@ -76,6 +77,8 @@ class Settings:
         Seconds that the search at launch may take.
     objective : str
         What a launch minimises: sum, load or auto (docs/placement.md).
+    accounting : str
+        What sync reads accounting with: sacct, or pyslurm where it is installed and of Slurm's release.
     """
 
     database: str = "/var/lib/slurm-topo/history.sqlite"
@@ -94,6 +97,7 @@ class Settings:
     scale_confidence: float = 0.8
     budget_s: float = 0.3
     objective: str = "auto"
+    accounting: str = "sacct"
 
     @property
     def cluster_file(self) -> Path:

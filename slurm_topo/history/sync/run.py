@@ -21,14 +21,15 @@ from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
 from slurm_topo.history.sync.jobfiles import Context, Outcome, process_jobs
 from slurm_topo.history.sync.lock import only_one
+from slurm_topo.history.sync.programs import in_parts
 from slurm_topo.history.sync.prune import prune
 from slurm_topo.history.sync.spool import open_spool, spool_users
 from slurm_topo.history.sync.state import set_state, take_choices
 from slurm_topo.history.sync.traces import choose_graphs
 from slurm_topo.machine import Cluster
 from slurm_topo.slurm.command import Runner, run_command
+from slurm_topo.slurm.library import Reader, accounting_reader
 from slurm_topo.slurm.recorded import read_accounting_file
-from slurm_topo.slurm.sacct import read_accounting
 
 # How far back the first sync looks, and how far each later one looks behind the last: slurmdbd may be late.
 DAY_S = 86400
@@ -112,14 +113,15 @@ def sync_once(
         hook("opened")
         result = SyncResult()
         cluster = _cluster(settings, run, result)
+        read = accounting_reader(settings.accounting, run, result.outcome.warnings.append)
         try:
-            _take_accounting(history, since, now, run, result, hook)
+            _take_accounting(history, since, now, read, result, hook)
         except SlurmError as error:
             result.error = error
         with transaction(history.engine) as connection:
             machine = measure.store_machine(connection, cluster, now) if cluster else None
         context = Context(history, cluster, now, hook, machine)
-        _take_spool(settings, context, run, result)
+        _take_spool(settings, context, read, result)
         hook("spool-done")
         with transaction(history.engine) as connection:
             choose_graphs(connection, take_choices(connection))
@@ -180,7 +182,7 @@ def _take_accounting(
     history: History,
     since: int | None,
     now: int,
-    run: Runner,
+    read: Reader,
     result: SyncResult,
     hook: Callable[[str], None],
 ) -> None:
@@ -189,12 +191,12 @@ def _take_accounting(
     seen: set[int] = set()
     # Day by day: the output of sacct is in memory at once.
     for day in range(start, max(now, start + 1), DAY_S):
-        rows = read_accounting(day, min(day + DAY_S, now), run=run)
+        rows = read(day, min(day + DAY_S, now))
         seen |= _store(history, accounting.group_rows(rows), result, hook)
     with history.engine.connect() as connection:
         rest = [job for job in accounting.open_jobs(connection) if job not in seen]
     if rest:
-        found = _store(history, accounting.group_rows(read_accounting(jobs=rest, run=run)), result, hook)
+        found = _store(history, accounting.group_rows(read(jobs=rest)), result, hook)
         with transaction(history.engine) as connection:
             accounting.give_up(connection, set(rest) - found)
     with transaction(history.engine) as connection:
@@ -238,7 +240,7 @@ def _store(
     return seen
 
 
-def _take_spool(settings: Settings, context: Context, run: Runner, result: SyncResult) -> None:
+def _take_spool(settings: Settings, context: Context, read: Reader, result: SyncResult) -> None:
     warnings = result.outcome.warnings
     try:
         users = spool_users(settings.spool)
@@ -250,7 +252,7 @@ def _take_spool(settings: Settings, context: Context, run: Runner, result: SyncR
         try:
             with open_spool(settings.spool, uid) as spool:
                 found = list_jobs(spool)
-                _ask_for_unknown(context, uid, [f.job for f in found], run, result)
+                _ask_for_unknown(context, uid, [f.job for f in found], read, result)
                 process_jobs(context, spool, uid, found, result.outcome)
                 left = {f.job for f in list_jobs(spool)}
                 result.open_jobs += _open_among(context.history, left)
@@ -265,15 +267,17 @@ def _take_spool(settings: Settings, context: Context, run: Runner, result: SyncR
         )
 
 
-def _ask_for_unknown(context: Context, uid: int, found: list[int], run: Runner, result: SyncResult) -> None:
+def _ask_for_unknown(context: Context, uid: int, found: list[int], read: Reader, result: SyncResult) -> None:
     """Jobs that left files but lie outside the time that was asked for."""
     with context.history.engine.connect() as connection:
-        query = select(jobs.c.job).where(jobs.c.uid == uid, jobs.c.job.in_(found))
-        known = set(connection.execute(query).scalars())
+        known: set[int] = set()
+        for part in in_parts(found):
+            query = select(jobs.c.job).where(jobs.c.uid == uid, jobs.c.job.in_(part))
+            known.update(connection.execute(query).scalars())
     rest = [job for job in found if job not in known]
     if rest and result.error is None:
         try:
-            rows = read_accounting(jobs=rest, run=run)
+            rows = read(jobs=rest)
             _store(context.history, accounting.group_rows(rows), result, context.hook)
         except SlurmError as error:
             result.error = error
