@@ -174,7 +174,10 @@ def test_the_default_method_finds_the_saving_and_says_how_sure_it_is(told: Told)
     assert comparison["method"]["estimand"] == "assigned"
     saving = comparison["saving"]
     assert saving["interval"][0] > 0.1, told.headline
-    assert comparison["verdict"] == "saving", told.headline
+    # On a machine with other work the times of equal runs differ more than the method allows, and it says so.
+    quiet = comparison["baseline"]["cv_rmse"] <= comparison["method"]["cv_rmse_limit"]
+    assert comparison["verdict"] == ("saving" if quiet else "inconclusive"), told.headline
+    assert quiet or comparison["because"].startswith("CV(RMSE)"), told.headline
 
 
 def test_report_and_comparison_agree_on_what_was_placed(told: Told) -> None:
