@@ -26,7 +26,7 @@ local kill_switch = settings.kill_switch or "/etc/slurm-topo/disabled"
 
 local PREFIX = "SLURM_TOPO_JOB_"
 -- In the order in which they are written: a job without ARM is none of ours.
-local MARKS = { "KEYS", "PROGRAM", "GRAPH", "TRACE", "PLAN", "VARIANT", "ARM" }
+local MARKS = { "KEYS", "PROGRAM", "GRAPH", "RANKS", "TRACE", "PLAN", "VARIANT", "ARM" }
 
 -- What holds before the first sync: programs are traced, nothing is placed.
 local NEVER_SYNCED = { arm = "observe", holdout = "0", trace = "1" }
@@ -88,7 +88,9 @@ local function mark(job_desc, environment, marks, reason)
   if reason then
     item = item .. " reason=" .. reason
   end
-  item = item .. " keys=" .. marks.KEYS
+  if marks.KEYS then
+    item = item .. " keys=" .. marks.KEYS
+  end
   if marks.PROGRAM then
     item = item .. " program=" .. marks.PROGRAM
   end
@@ -153,6 +155,11 @@ local function process(job_desc, submit_uid)
   if reason then
     return leave_alone(job_desc, environment, reason)
   end
+  if job_fields.is_interactive(job_desc) then
+    -- salloc: its name says nothing about what will run in it; srun finds out by the command, and asks for this item.
+    local arm = policy.lowest(site.arm)
+    return mark(job_desc, nil, { ARM = arm }, "interactive")
+  end
   local keys, joined = keys_of(job, job_desc)
   if #keys == 0 then
     return leave_alone(job_desc, environment, "no-key")
@@ -176,6 +183,7 @@ local function process(job_desc, submit_uid)
     KEYS = joined,
     PROGRAM = found and found.program,
     GRAPH = found and found.graph,
+    RANKS = found and found.graph and found.ranks,
     TRACE = (found or site).trace,
   }, arm_reason)
 end

@@ -172,6 +172,8 @@ class Placement:
         The objective of this placement, seconds; with ``sum`` it is ``cost``.
     baseline_values : mapping of str to float
         The same of the baselines.
+    ended : str
+        ``work``: all of the search was done; ``budget``: its time was up before; ``interrupted``.
     """
 
     core_of_rank: Ints
@@ -183,3 +185,4 @@ class Placement:
     objective: str
     value: float
     baseline_values: Mapping[str, float]
+    ended: str = "work"

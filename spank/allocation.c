@@ -137,6 +137,8 @@ int st_allocation_read(struct st_allocation *allocation, struct st_why *why)
 	int rc;
 
 	*allocation = (struct st_allocation){ 0 };
+	/* srun itself has the old name only. */
+	list = list ? list : getenv("SLURM_NODELIST");
 	if (!list || !counts)
 		return st_why_set(why, "shape: no allocation in the environment");
 	rc = expand_list(&names, list);
@@ -221,9 +223,10 @@ int st_allocation_fits(const struct st_allocation *allocation, const struct st_p
 	uint32_t *tasks = NULL;
 	struct st_set *taken = NULL;
 	bool *seen = NULL;
+	uint32_t nodes = shape->nodes ? shape->nodes : allocation->nodes;
 	int rv = -1;
 
-	if (plan->node_count > allocation->nodes || (shape->all_nodes && plan->node_count < allocation->nodes)) {
+	if (plan->node_count > allocation->nodes || (shape->all_nodes && plan->node_count != nodes)) {
 		st_why_set(why, "plan: has %u nodes, the job %u", plan->node_count, allocation->nodes);
 		goto out;
 	}

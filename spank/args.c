@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#define MILLISECONDS_MAX 60000
+
 static const char *const gpus_names[] = { "order", "isolate", "none", NULL };
 static const char *const mpirun_names[] = { "none", "place", NULL };
 static const char *const openmp_names[] = { "none", "set", NULL };
@@ -33,16 +35,23 @@ static int parse_value(const char *name, size_t len, const char *value, struct s
 		{ "tracer", &args->tracer }, { "place", &args->place },
 		{ "config", &args->config }, { "kill_switch", &args->kill_switch },
 	};
+	const struct {
+		const char *name;
+		uint64_t least;
+		int *number;
+	} numbers[] = { { "deadline_ms", 0, &args->deadline_ms }, { "collect_ms", 100, &args->collect_ms } };
 	uint64_t number;
 	int word;
 
 	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
 		if (strlen(paths[i].name) == len && !strncmp(paths[i].name, name, len))
 			return parse_path(value, paths[i].path);
-	if (len == 11 && !strncmp(name, "deadline_ms", len)) {
-		if (st_number(value, 60000, &number) < 0)
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		if (strlen(numbers[i].name) != len || strncmp(numbers[i].name, name, len))
+			continue;
+		if (st_number(value, MILLISECONDS_MAX, &number) < 0 || number < numbers[i].least)
 			return -1;
-		args->deadline_ms = (int)number;
+		*numbers[i].number = (int)number;
 		return 0;
 	}
 	if (len == 6 && !strncmp(name, "memory", len) && (word = st_memory_parse(value)) >= 0)
@@ -63,6 +72,7 @@ int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *wh
 		.local_dir = "/dev/shm",
 		.kill_switch = "/etc/slurm-topo/disabled",
 		.deadline_ms = 3000,
+		.collect_ms = 2000,
 		.mpirun = true,
 		.openmp = true,
 	};
@@ -72,7 +82,8 @@ int st_args_parse(int argc, char **argv, struct st_args *args, struct st_why *wh
 		if (!equals || parse_value(argv[i], (size_t)(equals - argv[i]), equals + 1, args) < 0)
 			return st_why_set(why,
 					  "plugstack.conf: argument %.60s is not one of spool=, local_dir=, tracer=, "
-					  "place=, config=, kill_switch= (absolute paths), deadline_ms=, memory=, gpus=, openmp=, mpirun=",
+					  "place=, config=, kill_switch= (absolute paths), deadline_ms=, collect_ms= (100 to "
+					  "60000), memory=, gpus=, openmp=, mpirun=",
 					  argv[i]);
 	}
 	return 0;

@@ -14,6 +14,7 @@ struct st_args {
 	const char *kill_switch;
 	const char *config;      /* NULL: the default of `slurm-topo` */
 	int deadline_ms;
+	int collect_ms; /* what the collector of a traced step may take on each node */
 	enum st_memory memory;
 	enum st_gpus gpus;
 	bool mpirun; /* place what mpirun starts in batch scripts */

@@ -14,7 +14,7 @@ enum st_memory { ST_MEMORY_PLAN, ST_MEMORY_PREFERRED, ST_MEMORY_BIND, ST_MEMORY_
 
 /* Why something was not done: one line for a person and for the record. */
 struct st_why {
-	char text[192];
+	char text[256];
 };
 
 #define ST_SET_BITS 4096

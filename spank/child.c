@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -77,7 +78,7 @@ static void close_from(int first)
 }
 
 /* Runs between fork and exec: system calls, but for the text of an error. */
-static _Noreturn void become(char *const *argv, char **environment, int errors, pid_t parent)
+static _Noreturn void become(char *const *argv, char **environment, int output, int errors, pid_t parent)
 {
 	int null = open("/dev/null", O_RDWR);
 	const char *text;
@@ -92,7 +93,7 @@ static _Noreturn void become(char *const *argv, char **environment, int errors, 
 		signal(number, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(errors, 2) < 0)
+	if (null < 0 || dup2(null, 0) < 0 || dup2(output < 0 ? null : output, 1) < 0 || dup2(errors, 2) < 0)
 		_exit(127);
 	close_from(3);
 	execve(argv[0], argv, environment);
@@ -177,13 +178,14 @@ static enum st_child_end judge(int status, struct tail *tail, struct st_why *why
 	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		return ST_CHILD_DONE;
 	if (WIFEXITED(status))
-		st_why_set(why, "place: ended with exit code %d%s%.140s", WEXITSTATUS(status), *line ? ": " : "", line);
+		st_why_set(why, "ended with exit code %d%s%.140s", WEXITSTATUS(status), *line ? ": " : "", line);
 	else
-		st_why_set(why, "place: was killed by signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+		st_why_set(why, "was killed by signal %d", WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 	return ST_CHILD_FAILED;
 }
 
-static enum st_child_end start(char *const *argv, char **environment, int *ends, int deadline_ms, struct st_why *why)
+static enum st_child_end start(char *const *argv, char **environment, int output, int *ends, int deadline_ms,
+			       struct st_why *why)
 {
 	struct tail tail = { .used = 0 };
 	pid_t parent = getpid(), pid;
@@ -191,11 +193,11 @@ static enum st_child_end start(char *const *argv, char **environment, int *ends,
 
 	pid = fork();
 	if (pid == 0)
-		become(argv, environment, ends[1], parent);
+		become(argv, environment, output, ends[1], parent);
 	close(ends[1]);
 	ends[1] = -1;
 	if (pid < 0) {
-		st_why_set(why, "place: %.120s cannot be started: %s", argv[0], strerror(errno));
+		st_why_set(why, "%.120s cannot be started: %s", argv[0], strerror(errno));
 		return ST_CHILD_FAILED;
 	}
 	setpgid(pid, pid);
@@ -205,25 +207,58 @@ static enum st_child_end start(char *const *argv, char **environment, int *ends,
 	kill(pid, SIGKILL);
 	/* A child that hangs in the kernel (a dead file server) cannot even be killed: it is left behind. */
 	attend(pid, ends[0], st_clock() + 0.1, &status, &tail);
-	st_why_set(why, "place: took more than %d ms", deadline_ms);
+	st_why_set(why, "took more than %d ms", deadline_ms);
 	return ST_CHILD_LATE;
 }
 
-enum st_child_end st_child_run(char *const *argv, char *const *extra, int deadline_ms, struct st_why *why)
+static enum st_child_end run(char *const *argv, char *const *extra, int output, int deadline_ms, struct st_why *why)
 {
 	enum st_child_end end = ST_CHILD_FAILED;
 	char **environment = small_environment(extra);
 	int ends[2] = { -1, -1 };
 
 	if (access(argv[0], X_OK) < 0)
-		st_why_set(why, "place: %.140s: %s", argv[0], strerror(errno));
+		st_why_set(why, "%.140s: %s", argv[0], strerror(errno));
 	else if (!environment || pipe2(ends, O_CLOEXEC) < 0)
-		st_why_set(why, "place: %.120s cannot be started: %s", argv[0], strerror(errno));
+		st_why_set(why, "%.120s cannot be started: %s", argv[0], strerror(errno));
 	else if (fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
-		end = start(argv, environment, ends, deadline_ms, why);
+		end = start(argv, environment, output, ends, deadline_ms, why);
 	for (int i = 0; i < 2; i++)
 		if (ends[i] >= 0)
 			close(ends[i]);
 	free(environment);
+	return end;
+}
+
+enum st_child_end st_child_run(char *const *argv, char *const *extra, int deadline_ms, struct st_why *why)
+{
+	return run(argv, extra, -1, deadline_ms, why);
+}
+
+enum st_child_end st_child_read(char *const *argv, int deadline_ms, size_t max, char **text, struct st_why *why)
+{
+	char *const none[] = { NULL };
+	/* Not a pipe: nobody has to empty it, whatever the program writes. */
+	int output = memfd_create("slurm-topo-answer", MFD_CLOEXEC);
+	enum st_child_end end = ST_CHILD_FAILED;
+	ssize_t n = -1;
+
+	*text = output < 0 ? NULL : malloc(max + 1);
+	if (!*text)
+		st_why_set(why, "%.120s cannot be started: no memory", argv[0]);
+	else
+		end = run(argv, none, output, deadline_ms, why);
+	if (end == ST_CHILD_DONE && (n = pread(output, *text, max, 0)) < 0) {
+		st_why_set(why, "%.120s: its answer cannot be read", argv[0]);
+		end = ST_CHILD_FAILED;
+	}
+	if (output >= 0)
+		close(output);
+	if (n < 0) {
+		free(*text);
+		*text = NULL;
+	} else {
+		(*text)[n] = '\0';
+	}
 	return end;
 }

@@ -14,6 +14,9 @@ void st_option_register(spank_t spank);
 /* srun, before it reads its environment and options. */
 void st_srun_init(const struct st_args *args);
 
+/* srun, when the step exists and its tasks do not yet. */
+void st_srun_started(const struct st_args *args);
+
 /* slurmstepd, in the task, as the user. */
 void st_task_init(spank_t spank, const struct st_args *args);
 

@@ -4,6 +4,7 @@
 
 #include <limits.h>
 
+#include "advice.h"
 #include "allocation.h"
 #include "args.h"
 
@@ -16,7 +17,14 @@ struct st_launch {
 	struct st_shape shape;
 	int arm;
 	uint32_t job;
+	bool interactive; /* the hook's marks are not in the environment: of salloc, or of srun on the command line */
+	bool fixed_nodes; /* the step exists: its ranks stay on their nodes */
+	bool traced;
+	bool held_out;    /* stays in observe, so that the effect can be measured */
+	char keys[128];   /* fingerprint keys of the job and of the step */
+	char program[16]; /* of the history, empty: not known */
 	const char *graph;
+	struct st_advice advice; /* what `graph` points into where the step has advice of its own */
 	char name[96];       /* of the plan, without the folder and the ending */
 	char path[PATH_MAX]; /* of the plan, without the ending */
 	int plans;           /* folder, -1 while it is not open */
@@ -29,6 +37,18 @@ struct st_launch {
 
 /* False where this process has nothing to do: no marked job, arm off, the kill switch. Then nothing needs an end. */
 bool st_launch_begin(struct st_launch *launch, const struct st_args *args, const char *where);
+
+/*
+ * The same for a job whose environment the hook could not write: asks slurmctld what it decided. False where it left the
+ * job alone, or has not seen it. Where slurmctld does not answer `why` says so and the launch cannot be certain.
+ */
+bool st_launch_ask(struct st_launch *launch, const struct st_args *args, const char *where);
+
+/*
+ * Which graph the step is placed with, and whether it is to be traced: by what the job was told, else by the step's own
+ * command (`words`, NULL: not known) and number of ranks. `shape` must be known; a step that is never placed is not traced.
+ */
+void st_launch_learn(struct st_launch *launch, bool certain, char *const *words);
 
 /*
  * Decides. `shape` and `why` must hold what st_shape_read() said, `certain` whether it was certain. `apply` is called with a

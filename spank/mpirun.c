@@ -121,6 +121,7 @@ static void place_mpirun(const struct st_args *args)
 	}
 	certain = certain && !st_openmpi_wish(&launch.why);
 	if (!launch.shape.info) {
+		st_launch_learn(&launch, certain, NULL);
 		st_launch_decide(&launch, certain, apply);
 		st_launch_report(&launch, &line);
 		if (line.text[0])

@@ -9,6 +9,7 @@ enum st_effect {
 	ST_USER,      /* the user's own word on distribution or binding */
 	ST_SHAPE,     /* makes the shape of the step uncertain */
 	ST_EXACT,     /* the step gets no more CPUs than it asks for */
+	ST_OVERLAP,   /* the step shares CPUs with others */
 	ST_NTASKS,
 	ST_CPUS,
 	ST_NODES,
@@ -19,7 +20,7 @@ enum st_effect {
 	ST_JOBID,
 	ST_QUIET,
 	ST_TOPO,
-	ST_INFO,      /* srun prints something and launches nothing */
+	ST_INFO,      /* srun prints something and launches nothing, or starts the shell of salloc */
 };
 
 struct st_option {

@@ -103,11 +103,11 @@ static int parse_memory(const char *word, enum st_memory *memory)
 	return found > ST_MEMORY_PLAN ? 0 : -1;
 }
 
-enum field { JOB, RANKS, CPUS, DECISION, REASON, GRAPH, MACHINE, SOLVER, VARIANT, MEMORY, COST, BASELINE, NODES, END, FIELDS };
+enum field { JOB, RANKS, CPUS, DECISION, REASON, GRAPH, MACHINE, SOLVER, VARIANT, MEMORY, SEARCH, COST, BASELINE, NODES, END, FIELDS };
 
 static const char *const field_names[FIELDS] = { "job",     "ranks",  "cpus_per_task", "decision", "reason", "graph",
-						 "machine", "solver", "variant",       "memory",   "cost",   "baseline",
-						 "nodes",   "end" };
+						 "machine", "solver", "variant",       "memory",   "search", "cost",
+						 "baseline", "nodes", "end" };
 
 static int parse_field(struct st_plan *plan, enum field field, const char *value, uint32_t *end)
 {
@@ -135,6 +135,8 @@ static int parse_field(struct st_plan *plan, enum field field, const char *value
 		return copy_word(value, plan->variant, sizeof(plan->variant));
 	case MEMORY:
 		return parse_memory(value, &plan->memory);
+	case SEARCH:
+		return copy_word(value, plan->search, sizeof(plan->search));
 	case COST:
 		return parse_cost(value, &plan->cost);
 	case BASELINE:

@@ -24,6 +24,7 @@ struct st_plan {
 	char reason[48], graph[48], solver[64];
 	char variant[16];       /* spread, packed; empty: the ranks could lie in one way only */
 	enum st_memory memory;  /* ST_MEMORY_PLAN where the plan says nothing */
+	char search[16]; /* how the search ended, empty: not told */
 	double cost, baseline; /* baseline: the first that the plan names; both -1 where none */
 	uint32_t node_count;
 	const char **nodes;

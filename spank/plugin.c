@@ -36,6 +36,16 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	return 0;
 }
 
+int slurm_spank_local_user_init(spank_t spank, int argc, char **argv)
+{
+	const struct st_args *args = arguments(argc, argv);
+
+	(void)spank;
+	if (args && spank_context() == S_CTX_LOCAL)
+		st_srun_started(args);
+	return 0;
+}
+
 int slurm_spank_task_init(spank_t spank, int argc, char **argv)
 {
 	const struct st_args *args = arguments(argc, argv);

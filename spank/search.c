@@ -29,11 +29,12 @@ static void name_plan(struct st_launch *launch)
 					     "SLURM_TOPO_JOB_VARIANT" };
 	const struct st_shape *shape = &launch->shape;
 	uint64_t hash = hash_text(UINT64_C(0xcbf29ce484222325), launch->graph);
-	char numbers[48];
+	char numbers[64];
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		hash = hash_text(hash, getenv(parts[i]) ? getenv(parts[i]) : "");
-	snprintf(numbers, sizeof(numbers), "%ux%ux%u", shape->ntasks, shape->cpus, shape->per_node);
+	snprintf(numbers, sizeof(numbers), "%ux%ux%ux%ux%d%d%d", shape->ntasks, shape->cpus, shape->per_node, shape->nodes,
+		 shape->exact, shape->one_thread, launch->fixed_nodes);
 	hash = hash_text(hash, numbers);
 	snprintf(launch->name, sizeof(launch->name), "%u-%ux%u-%016llx", launch->job, shape->ntasks, shape->cpus,
 		 (unsigned long long)hash);
@@ -104,13 +105,15 @@ static int find_graph(struct st_launch *launch, char *path, size_t size)
 static int compute_plan(struct st_launch *launch)
 {
 	static char command[] = "place", allocation[] = "--allocation", slurm[] = "slurm", graph[] = "--graph",
-		    ntasks[] = "--ntasks", cpus[] = "--cpus-per-task", output[] = "--plan", config[] = "--config";
-	char graph_path[PATH_MAX], plan_path[PATH_MAX + 8], ranks[16], threads[16], per_node[48];
-	char *argv[16];
+		    ntasks[] = "--ntasks", cpus[] = "--cpus-per-task", output[] = "--plan", config[] = "--config",
+		    nodes[] = "--nodes", exact[] = "--exact", one_thread[] = "--one-thread", keep_nodes[] = "--keep-nodes";
+	char graph_path[PATH_MAX], plan_path[PATH_MAX + 8], ranks[16], threads[16], per_node[48], count[16];
+	char *argv[24];
 	/* The search reads the allocation from Slurm's variables; an option of this step is not among them. */
 	char *extra[] = { per_node, NULL };
 	size_t n = 0;
 	enum st_child_end end;
+	struct st_why failure;
 
 	if (!launch->args->place)
 		return st_why_set(&launch->why, "place: place= is not set in plugstack.conf");
@@ -129,9 +132,22 @@ static int compute_plan(struct st_launch *launch)
 	}
 	char *const rest[] = { command, graph, graph_path, allocation, slurm, ntasks, ranks, cpus, threads, output, plan_path };
 	memcpy(argv + n, rest, sizeof(rest));
-	argv[n + sizeof(rest) / sizeof(rest[0])] = NULL;
-	end = st_child_run(argv, extra, launch->args->deadline_ms, &launch->why);
+	n += sizeof(rest) / sizeof(rest[0]);
+	if (launch->shape.nodes && launch->shape.nodes < launch->allocation.nodes) {
+		snprintf(count, sizeof(count), "%u", launch->shape.nodes);
+		argv[n++] = nodes;
+		argv[n++] = count;
+	}
+	if (launch->shape.exact)
+		argv[n++] = exact;
+	if (launch->shape.one_thread)
+		argv[n++] = one_thread;
+	if (launch->fixed_nodes)
+		argv[n++] = keep_nodes;
+	argv[n] = NULL;
+	end = st_child_run(argv, extra, launch->args->deadline_ms, &failure);
 	if (end != ST_CHILD_DONE) {
+		st_why_set(&launch->why, "place: %.200s", failure.text);
 		remember_failure(launch, end == ST_CHILD_LATE ? "place-late" : "place-failed");
 		return -1;
 	}

@@ -62,11 +62,16 @@ static void apply(struct reading *reading, const struct st_option *option)
 	case ST_EXACT:
 		reading->shape->exact = true;
 		break;
+	case ST_OVERLAP:
+		reading->shape->overlap = true;
+		break;
 	case ST_NTASKS:
 		read_count(reading, option, &reading->ntasks);
 		break;
 	case ST_CPUS:
 		read_count(reading, option, &reading->cpus);
+		/* From 22.05 on. */
+		reading->shape->exact = true;
 		break;
 	case ST_NODES:
 		read_count(reading, option, &reading->nodes);
@@ -82,10 +87,12 @@ static void apply(struct reading *reading, const struct st_option *option)
 	case ST_HINT:
 		if (strcmp(option->value, "nomultithread"))
 			stand_down(reading, "user", option->name);
+		reading->shape->one_thread = true;
 		break;
 	case ST_THREADS:
 		if (strcmp(option->value, "1"))
 			stand_down(reading, "user", option->name);
+		reading->shape->one_thread = true;
 		break;
 	case ST_JOBID:
 		if (!getenv("SLURM_JOB_ID") || strcmp(option->value, getenv("SLURM_JOB_ID")))
@@ -129,10 +136,12 @@ static void read_command(struct reading *reading, int argc, char *const *argv, s
 		apply(reading, &option);
 	if (rc < 0)
 		stand_down(reading, "shape", unknown.text);
-	if (rc == 0 && cursor.at < argc && is_launcher(argv[cursor.at])) {
+	reading->shape->program = rc == 0 && cursor.at < argc ? cursor.at : -1;
+	if (reading->shape->program > 0 && is_launcher(argv[cursor.at])) {
 		/* The options are mpirun's then, not the user's word. */
 		reading->stood_down = false;
 		stand_down(reading, "launcher", argv[cursor.at]);
+		reading->shape->program = -1;
 	}
 	for (int i = 1; i < argc; i++)
 		if (!strcmp(argv[i], ":"))
@@ -168,46 +177,85 @@ static void read_environment(struct reading *reading)
 		stand_down(reading, "user", "SLURM_HINT");
 	if (threads && strcmp(threads, "1"))
 		stand_down(reading, "user", "SLURM_THREADS_PER_CORE");
-	if (getenv("SLURM_EXACT") || getenv("SLURM_EXCLUSIVE"))
+	if (hint || threads)
+		reading->shape->one_thread = true;
+	if (getenv("SLURM_EXACT") || getenv("SLURM_EXCLUSIVE") || getenv("SRUN_CPUS_PER_TASK"))
 		reading->shape->exact = true;
+	if (getenv("SLURM_OVERLAP"))
+		reading->shape->overlap = true;
 }
 
-/* What the options say must be what the job has: the graph was traced in that shape. */
+static uint64_t first_number(const char *name, const char *other)
+{
+	uint64_t number = environment_number(name);
+
+	return number ? number : environment_number(other);
+}
+
+/* As srun itself: what it is not told it takes from the job, and one task a node where that says nothing either. */
+static uint64_t count_tasks(struct reading *reading, uint64_t nodes, uint64_t per_node)
+{
+	if (reading->ntasks)
+		return reading->ntasks;
+	if (reading->shape->job_ntasks)
+		return reading->shape->job_ntasks;
+	if (reading->cpus && !per_node)
+		stand_down(reading, "shape", "cpus-per-task without a number of tasks");
+	return nodes * (per_node ? per_node : 1);
+}
+
+/* Which nodes a step on a part of the job gets is known when it is created only, unless it takes no notice of other steps. */
+static uint64_t count_nodes(struct reading *reading, uint64_t nodes, uint64_t ntasks)
+{
+	uint64_t step = reading->nodes ? reading->nodes : nodes;
+
+	if (ntasks < step)
+		step = ntasks;
+	if (step > nodes)
+		stand_down(reading, "shape", "more nodes than the job has");
+	else if (step < nodes && !reading->shape->overlap)
+		stand_down(reading, "shape", "fewer nodes than the job has");
+	return step;
+}
+
+/* The shape of the step: its own numbers where it gives some, else the job's. */
 static void compare(struct reading *reading)
 {
-	uint64_t ntasks = environment_number("SLURM_NTASKS");
-	uint64_t nodes = environment_number("SLURM_JOB_NUM_NODES");
-	uint64_t cpus = environment_number("SLURM_CPUS_PER_TASK");
-	uint64_t step_cpus = reading->cpus ? reading->cpus : environment_number("SRUN_CPUS_PER_TASK");
+	struct st_shape *shape = reading->shape;
+	uint64_t nodes = first_number("SLURM_JOB_NUM_NODES", "SLURM_NNODES");
+	uint64_t cpus = first_number("SRUN_CPUS_PER_TASK", "SLURM_CPUS_PER_TASK");
+	uint64_t ntasks;
 
-	ntasks = ntasks ? ntasks : environment_number("SLURM_NPROCS");
-	nodes = nodes ? nodes : environment_number("SLURM_NNODES");
-	cpus = cpus ? cpus : 1;
-	if (!ntasks || !nodes)
-		stand_down(reading, "shape", "the job names no number of tasks or nodes");
-	if (reading->ntasks && reading->ntasks != ntasks)
-		stand_down(reading, "shape", "ntasks differs from the job's");
-	if (reading->nodes && reading->nodes != nodes)
-		stand_down(reading, "shape", "nodes differs from the job's");
-	if (step_cpus && step_cpus != cpus)
-		stand_down(reading, "shape", "cpus-per-task differs from the job's");
-	reading->shape->ntasks = (uint32_t)ntasks;
-	reading->shape->nodes = (uint32_t)nodes;
-	reading->shape->cpus = (uint32_t)cpus;
-	reading->shape->per_node =
+	cpus = reading->cpus ? reading->cpus : cpus;
+	shape->cpus = cpus ? (uint32_t)cpus : 1;
+	shape->per_node =
 		(uint32_t)(reading->per_node ? reading->per_node : environment_number("SLURM_NTASKS_PER_NODE"));
 	/* srun warns where a number of nodes or of tasks a node was asked for and the host file has another. */
-	reading->shape->all_nodes = reading->nodes || reading->shape->per_node;
+	shape->all_nodes = reading->nodes || shape->per_node;
+	/* The numbers are those of a job that does not exist yet. */
+	if (!getenv("SLURM_JOB_ID"))
+		return;
+	shape->job_ntasks = (uint32_t)first_number("SLURM_NTASKS", "SLURM_NPROCS");
+	if (!nodes)
+		stand_down(reading, "shape", "the job names no number of nodes");
+	ntasks = count_tasks(reading, reading->nodes ? reading->nodes : nodes, shape->per_node);
+	shape->ntasks = ntasks > UINT32_MAX ? UINT32_MAX : (uint32_t)ntasks;
+	shape->nodes = (uint32_t)count_nodes(reading, nodes, shape->ntasks);
+	if (shape->ntasks == 1)
+		stand_down(reading, "shape", "one task");
 }
 
 int st_shape_read(int argc, char *const *argv, st_option_reader *next, struct st_shape *shape, struct st_why *why)
 {
 	struct reading reading = { .shape = shape, .why = why };
 
-	*shape = (struct st_shape){ .topo = -1 };
+	*shape = (struct st_shape){ .topo = -1, .program = -1 };
 	read_command(&reading, argc, argv, next);
 	read_environment(&reading);
 	compare(&reading);
+	/* mpirun fills node by node: where fewer ranks would be is not what a plan spreads. */
+	if (next != st_option_next && shape->ntasks != shape->job_ntasks)
+		stand_down(&reading, "shape", "ntasks differs from the job's");
 	return reading.stood_down ? -1 : 0;
 }
 

@@ -6,11 +6,15 @@
 
 struct st_shape {
 	uint32_t ntasks;
-	uint32_t cpus;     /* CPUs a task */
-	uint32_t nodes;    /* nodes of the allocation */
-	uint32_t per_node; /* most tasks a node, 0: as many as fit */
-	bool all_nodes;    /* every node must get a rank */
-	bool exact;        /* asked for exactly its own CPUs, beside other steps perhaps */
+	uint32_t job_ntasks; /* of the job, 0: it names none */
+	uint32_t cpus;       /* CPUs a task */
+	uint32_t nodes;      /* nodes of the step, the first ones of the job where it has more */
+	uint32_t per_node;   /* most tasks a node, 0: as many as fit */
+	int program;         /* index of the program in the arguments, -1: not known */
+	bool all_nodes;      /* every node must get a rank */
+	bool exact;          /* gets no more CPUs than it asks for, beside other steps perhaps */
+	bool overlap;        /* shares CPUs with other steps */
+	bool one_thread;     /* one hardware thread of a core only */
 	bool quiet;        /* the user wants no messages */
 	bool info;         /* srun only prints something */
 	int topo;          /* arm of --topo on the command line, -1: not given */

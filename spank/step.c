@@ -17,8 +17,6 @@
 #include "spool.h"
 #include "tracing.h"
 
-#define CHILD_SECONDS 2.0
-
 struct step {
 	uid_t uid;
 	gid_t gid;
@@ -174,7 +172,7 @@ static bool run_as_user(int (*work)(const struct st_args *, const struct step *)
 			struct step *step)
 {
 	const struct timespec pause = { .tv_nsec = 2000000 };
-	double deadline = st_clock() + CHILD_SECONDS;
+	double deadline = st_clock() + args->collect_ms / 1000.0;
 	int status = 0;
 	pid_t child = fork();
 

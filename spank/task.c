@@ -74,6 +74,26 @@ static int load_plan(struct task *task)
 	return st_plan_parse(&task->plan, text, size, &task->why);
 }
 
+/* The ranks of this node must be the plan's: one that is not would keep a mask that the plan gives to another. */
+static int check_neighbours(struct task *task)
+{
+	uint32_t node = task->plan.rank[task->rank].node, planned = 0, here = 0;
+	char list[32768];
+
+	if (!job_variable(task->spank, "SLURM_GTIDS", list, sizeof(list)))
+		return 0;
+	for (uint32_t r = 0; r < task->plan.ranks; r++)
+		planned += task->plan.rank[r].node == node;
+	for (char *rest = NULL, *word = strtok_r(list, ",", &rest); word; word = strtok_r(NULL, ",", &rest)) {
+		uint64_t rank;
+
+		if (st_number(word, UINT32_MAX, &rank) < 0 || rank >= task->plan.ranks || task->plan.rank[rank].node != node)
+			return st_why_set(&task->why, "plan: has other ranks on this node");
+		here++;
+	}
+	return here == planned ? 0 : st_why_set(&task->why, "plan: has other ranks on this node");
+}
+
 static int check_plan(struct task *task)
 {
 	const struct st_plan *plan = &task->plan;
@@ -86,7 +106,7 @@ static int check_plan(struct task *task)
 		return st_why_set(&task->why, "plan: is for %u ranks, the step has %u", plan->ranks, total);
 	if (strcmp(plan->nodes[plan->rank[task->rank].node], task->node))
 		return st_why_set(&task->why, "plan: has rank %u on another node", task->rank);
-	return 0;
+	return check_neighbours(task);
 }
 
 /* The site's argument counts before the plan. Where the plan knows no NUMA nodes (a node that nobody captured), the kernel does. */
@@ -135,7 +155,8 @@ static void set_openmp(const struct task *task)
 	static const char *const wishes[] = { "OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY" };
 	char text[1024];
 
-	if (!has_variable(task->spank, "OMP_NUM_THREADS")) {
+	/* Without -c the run-time library takes what the mask grants, as it does without us. */
+	if (!has_variable(task->spank, "OMP_NUM_THREADS") && has_variable(task->spank, "SLURM_CPUS_PER_TASK")) {
 		snprintf(text, sizeof(text), "%u", task->plan.cpus_per_task ? task->plan.cpus_per_task : 1);
 		spank_setenv(task->spank, "OMP_NUM_THREADS", text, 0);
 	}

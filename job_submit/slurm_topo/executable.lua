@@ -283,8 +283,13 @@ function M.of_script(script)
   return nil
 end
 
--- The same of an argument vector (srun starts it directly).
+-- The same of an argument vector (srun starts it directly). Slurm 22.05 hands on the first word only: an interpreter
+-- or a wrapper alone is no program, or all programs of an account would be one.
 function M.of_words(words)
+  local first = words[1] and basename(words[1])
+  if #words == 1 and (INTERPRETERS[first] or WRAPPERS[first] or STRIPPED[first] or first:match("^python[%d.]+$")) then
+    return nil
+  end
   return program(words)
 end
 

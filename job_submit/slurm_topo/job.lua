@@ -78,6 +78,11 @@ function M.words(job)
   return words
 end
 
+-- An allocation without a script and without a command: of salloc.
+function M.is_interactive(job)
+  return text(job.script) == nil and #M.words(job) == 0
+end
+
 -- A variable of the job's environment, nil where it has none (srun, salloc) or is empty.
 function M.variable(environment, name)
   if not environment then

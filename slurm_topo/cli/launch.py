@@ -5,29 +5,39 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from slurm_topo.config import Settings
-from slurm_topo.errors import InputError
 
 if TYPE_CHECKING:
     from slurm_topo.machine import Cluster
     from slurm_topo.model import Machine
     from slurm_topo.slurm.allocation import Allocation
+    from slurm_topo.slurm.layout import StepLayout
     from slurm_topo.slurm.plan import Plan
 
 
-def run_launch(
-    settings: Settings,
-    graph_file: str,
-    plan_file: str,
-    ntasks: int | None,
-    cpus_per_task: int | None,
-    seed: int,
-) -> None:
+@dataclass(frozen=True)
+class LaunchOptions:
+    """What the plugin knows of the step (docs/spank.md)."""
+
+    graph: str
+    plan: str
+    ntasks: int | None = None
+    cpus_per_task: int | None = None
+    nodes: int | None = None
+    exact: bool = False
+    one_thread: bool = False
+    keep_nodes: bool = False
+    seed: int = 0
+
+
+def run_launch(settings: Settings, options: LaunchOptions) -> None:
     """Place on the allocation in the environment and write the plan.
 
     Raises
@@ -41,26 +51,27 @@ def run_launch(
     from slurm_topo.trace import read_graph
 
     allocation = read_allocation(os.environ)
-    tasks = tasks_of(allocation, ntasks)
-    graph = read_graph(graph_file)
+    cpus_per_task = options.cpus_per_task or allocation.cpus_per_task
+    layout = layout_of(allocation, options, cpus_per_task, os.environ)
+    graph = read_graph(options.graph)
     cluster = description_of(settings)
-    machine = machine_of(cluster, allocation)
+    machine = machine_of(cluster, allocation, len(layout.tasks_per_node), options.one_thread)
     plan = plan_step(
         graph,
-        graph_digest_of(Path(graph_file)),
+        graph_digest_of(Path(options.graph)),
         machine,
-        tasks,
-        cpus_per_task or allocation.cpus_per_task,
+        layout,
+        cpus_per_task,
         str(allocation.job),
         settings,
-        seed,
+        options.seed,
         os.environ.get("SLURM_TOPO_JOB_VARIANT", ""),
     )
     if plan.places and allocation.gpus_by_node:
         from slurm_topo.slurm.gpus import owned_gpus, with_gpus
 
         plan = with_gpus(plan, graph, owned_gpus(cluster, allocation))
-    write_plan(plan, plan_file)
+    write_plan(plan, options.plan)
     click.echo(summary(plan))
 
 
@@ -88,25 +99,36 @@ def description_of(settings: Settings) -> Cluster:
     return read_cluster(path)
 
 
-def tasks_of(allocation: Allocation, ntasks: int | None) -> list[int]:
-    """Slurm's number of tasks on each node, which has to add up to the step's."""
-    tasks = list(allocation.tasks_per_node)
-    if ntasks is not None and sum(tasks) != ntasks:
-        raise InputError(
-            f"--ntasks {ntasks}: the allocation of job {allocation.job} has {sum(tasks)} tasks; "
-            "only steps of the whole job are placed"
-        )
-    return tasks
+def layout_of(
+    allocation: Allocation, options: LaunchOptions, cpus_per_task: int, environ: Mapping[str, str]
+) -> StepLayout:
+    """Ranks of the step on its nodes."""
+    from slurm_topo.slurm import values
+    from slurm_topo.slurm.layout import StepLayout, nodes_of_ranks, step_layout
+
+    most = values.count(environ.get("SLURM_NTASKS_PER_NODE"))
+    tasks = step_layout(allocation, options.ntasks, cpus_per_task, options.nodes, most)
+    if not options.keep_nodes:
+        return StepLayout(tasks, None, options.exact)
+    return StepLayout(tasks, nodes_of_ranks(tasks, environ.get("SLURM_DISTRIBUTION", "")), options.exact)
 
 
-def machine_of(cluster: Cluster, allocation: Allocation) -> Machine:
-    """The machine of exactly the CPUs that the job owns."""
+def machine_of(
+    cluster: Cluster, allocation: Allocation, nodes: int | None = None, one_thread: bool = False
+) -> Machine:
+    """The machine of exactly the CPUs that the job owns, on its first so many nodes.
+
+    With ``one_thread`` the first of its hardware threads stands for each core.
+    """
     cpus = {
         node: cluster.shape(node).os_cpus(sorted(numbers))
         for node, numbers in allocation.cpus_by_node.items()
         if numbers
     }
-    return cluster.machine(list(allocation.nodes), cpus or None)
+    machine = cluster.machine(list(allocation.nodes[:nodes]), cpus or None)
+    if one_thread:
+        machine = replace(machine, pus=tuple(pus[:1] for pus in machine.pus))
+    return machine
 
 
 def summary(plan: Plan) -> str:
@@ -118,5 +140,6 @@ def summary(plan: Plan) -> str:
             "cost": plan.cost if plan.cost == plan.cost else None,
             "baselines": dict(plan.baselines),
             "solver": plan.solver,
+            "search": plan.search,
         }
     )

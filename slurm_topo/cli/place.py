@@ -102,6 +102,14 @@ class PlaceOptions:
 )
 @click.option("--ntasks", type=click.IntRange(min=1), help="Ranks of the step (with --allocation).")
 @click.option("--cpus-per-task", type=click.IntRange(min=1), help="CPUs of a rank (with --allocation).")
+@click.option(
+    "--nodes", type=click.IntRange(min=1), help="The step uses the first so many nodes (with --allocation)."
+)
+@click.option("--exact", is_flag=True, help="No rank gets more than its CPUs (with --allocation).")
+@click.option("--one-thread", is_flag=True, help="One hardware thread of each core only (with --allocation).")
+@click.option(
+    "--keep-nodes", is_flag=True, help="Ranks stay on the nodes where Slurm has put them (with --allocation)."
+)
 @click.option("--plan", metavar="FILE", help="Plan file to write (with --allocation).")
 @click.pass_context
 def place(
@@ -116,6 +124,10 @@ def place(
     allocation: str | None,
     ntasks: int | None,
     cpus_per_task: int | None,
+    nodes: int | None,
+    exact: bool,
+    one_thread: bool,
+    keep_nodes: bool,
     plan: str | None,
     objective: str | None,
     cores: tuple[str, ...],
@@ -130,14 +142,21 @@ def place(
     cost. Ctrl-C ends the search with the best placement found so far.
     """
     if allocation:
+        from slurm_topo.cli.launch import LaunchOptions, run_launch
+        from slurm_topo.config import load_settings
+
         if cores or cores_per_rank > 1 or fixed or start or distances:
             raise click.UsageError("--cores, --cores-per-rank, --fix, --start, --distances go with --machine")
-        _launch(ctx, graph, machine, plan, ntasks, cpus_per_task, seed, budget, objective)
+        if machine or not plan:
+            raise click.UsageError("--allocation slurm takes --plan FILE and no --machine")
+        settings = load_settings((ctx.obj or {}).get("config_file"), budget_s=budget, objective=objective)
+        step = LaunchOptions(graph, plan, ntasks, cpus_per_task, nodes, exact, one_thread, keep_nodes, seed)
+        run_launch(settings, step)
         return
     if not machine and not distances:
         raise click.UsageError("give --machine MACHINE (or --allocation slurm with --plan FILE)")
-    if plan or ntasks or cpus_per_task:
-        raise click.UsageError("--plan, --ntasks and --cpus-per-task go with --allocation slurm")
+    if plan or ntasks or cpus_per_task or nodes or exact or one_thread or keep_nodes:
+        raise click.UsageError("options of a step (--plan, --ntasks, ...) go with --allocation slurm")
     run_place(
         PlaceOptions(
             graph=graph,
@@ -155,27 +174,6 @@ def place(
             distances=distances,
         )
     )
-
-
-def _launch(
-    ctx: click.Context,
-    graph: str,
-    machine: str | None,
-    plan: str | None,
-    ntasks: int | None,
-    cpus_per_task: int | None,
-    seed: int,
-    budget: float | None,
-    objective: str | None,
-) -> None:
-    """The launch path: the allocation of the environment, a plan as the result."""
-    from slurm_topo.cli.launch import run_launch
-    from slurm_topo.config import load_settings
-
-    if machine or not plan:
-        raise click.UsageError("--allocation slurm takes --plan FILE and no --machine")
-    settings = load_settings((ctx.obj or {}).get("config_file"), budget_s=budget, objective=objective)
-    run_launch(settings, graph, plan, ntasks, cpus_per_task, seed)
 
 
 def run_place(options: PlaceOptions) -> None:

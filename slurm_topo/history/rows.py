@@ -273,6 +273,7 @@ class DecisionRow:
     plan_path: str
     plan: str
     variant: str
+    search: str
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,19 @@ graphs = Table(
     Column("first_seen", BigInteger, nullable=False),
 )
 
+# What is known of steps by their own key (docs/formats.md): the user's word in a trace, for this user alone.
+step_keys = Table(
+    "step_keys",
+    metadata,
+    Column("uid", BigInteger, primary_key=True, autoincrement=False),
+    Column("fingerprint", String(32), primary_key=True),
+    Column("ranks", Integer),
+    Column("graph", ForeignKey("graphs.digest"), type_=String(64)),
+    # Traces since the last graph that showed no traffic.
+    Column("in_vain", Integer, nullable=False, server_default="0"),
+    Column("seen", BigInteger, nullable=False),
+)
+
 steps = Table(
     "steps",
     metadata,
@@ -222,6 +235,8 @@ decisions = Table(
     _long("plan"),
     _text("variant", 16),
     Column("record_digest", String(64), nullable=False),
+    # ``work``, ``budget`` (the search's time was up) or ``interrupted``; empty: not told.
+    _text("search", 16),
     UniqueConstraint("job_id", "record_digest"),
     Index("decisions_by_reason", "decision", "reason"),
 )

@@ -73,6 +73,49 @@ def make_slots(
     return Slots(_reduce(machine, slots), tuple(slots))
 
 
+def with_spare(machine: Machine, slots: Slots) -> Slots:
+    """The slots with the cores that no rank asked for: each goes to the nearest slot of its node.
+
+    Of equally near ones the smallest.
+
+    Slurm, too, lets a rank have them that was not given its CPUs by number. The machine of the slots stays.
+    """
+    grown = [list(slot) for slot in slots.cores]
+    used = {c for slot in grown for c in slot}
+    for core in (c for c in range(machine.cores) if c not in used):
+        here = [slot for slot in grown if machine.node[slot[0]] == machine.node[core]]
+        if here:
+            apart = [int((machine.groups[:, slot[0]] != machine.groups[:, core]).sum()) for slot in here]
+            _, _, nearest = min(zip(apart, map(len, here), range(len(here)), strict=True))
+            here[nearest].append(core)
+    return Slots(slots.machine, tuple(tuple(slot) for slot in grown))
+
+
+def slots_of_places(machine: Machine, places: Sequence[tuple[int, Sequence[int]]]) -> Slots:
+    """Slots that were given already: node and OS CPUs of each rank, in any order.
+
+    Raises
+    ------
+    PlacementError
+        A rank has no CPU of the machine, or two ranks share a core.
+    """
+    core_of = {(int(machine.node[c]), pu): c for c, pus in enumerate(machine.pus) for pu in pus}
+    slots = []
+    for node, cpus in places:
+        cores = tuple(sorted({core_of[node, pu] for pu in cpus if (node, pu) in core_of}))
+        if not cores:
+            raise PlacementError(
+                f"a rank has no CPU on node {machine.node_names[node]}; its plan is another's"
+            )
+        slots.append(cores)
+    used = [c for slot in slots for c in slot]
+    if len(set(used)) < len(used):
+        raise PlacementError("two ranks of the plan share a core; it is another machine's")
+    # The cores of a machine stand node by node.
+    slots.sort()
+    return Slots(_reduce(machine, slots), tuple(slots))
+
+
 def all_slots(machine: Machine, cores: Sequence[int] | None, width: int) -> Slots:
     """As many slots of `width` cores as there is room for on each node.
 

@@ -97,11 +97,14 @@ def place(
     starts = {name: _pin(placement, pinned) for name, placement in starts.items()}
     best = min(starts, key=lambda name: judge.key(starts[name]))
     found, solver = starts[best], best
+    endings: list[str] = []
     if graph.source.size and graph.ranks > 1:
         limit = _Limit(now, budget_s, objective)
         cheapest = min(starts, key=lambda name: cost(graph, machine, starts[name]))
         search = _search if machine.distances is None else _search_distances
-        for placement, name in search(graph, machine, starts, cheapest, best, effort, limit, seed, pinned):
+        for placement, name in search(
+            graph, machine, starts, cheapest, best, effort, limit, seed, pinned, endings
+        ):
             if judge.key(placement) < judge.key(found):
                 found, solver = placement, name
     return Placement(
@@ -114,6 +117,7 @@ def place(
         objective=objective,
         value=judge.key(found)[0],
         baseline_values={name: judge.key(placement)[0] for name, placement in known.items()},
+        ended=next((ending for ending in endings if ending != "work"), "work"),
     )
 
 
@@ -185,8 +189,9 @@ def _search(
     limit: _Limit,
     seed: int,
     pinned: Mapping[int, int],
+    endings: list[str],
 ) -> list[tuple[Ints, str]]:
-    """Placements that a search found, and the names of their solvers: the least sum first."""
+    """Placements that a search found and the names of their solvers: the least sum first. Fills `endings`."""
     cores = select_cores(graph.ranks, machine, starts[cheapest], pinned.values())
     index = np.full(machine.cores, -1, dtype=np.int32)
     index[cores] = np.arange(cores.size, dtype=np.int32)
@@ -204,6 +209,7 @@ def _search(
             if (local >= 0).all():
                 search.offer(_with_free_cores(local, cores.size), name)
         _run(lambda: search.run(EFFORTS[effort], graph.ranks), control)
+        endings.append(_ending(control))
     found = {search.best_name: search.best}
     if loads_too and not control.stopped():
         local = index[starts[best]]
@@ -218,6 +224,7 @@ def _search(
             ),
             control,
         )
+        endings.append(_ending(control))
         found.update(better)
     return [(cores[placement[: graph.ranks]].astype(np.int32), name) for name, placement in found.items()]
 
@@ -232,13 +239,16 @@ def _search_distances(
     limit: _Limit,
     seed: int,
     pinned: Mapping[int, int],
+    endings: list[str],
 ) -> list[tuple[Ints, str]]:
     """The same where distances count: what the levels alone lead to is one more start."""
     known = {name: _with_free_cores(placement, machine.cores) for name, placement in starts.items()}
     if len(machine.levels) > 1:
         tree = replace(machine, distances=None)
         half = _Limit(limit.began, None if limit.budget_s is None else SUM_SHARE * limit.budget_s, "sum")
-        for placement, name in _search(graph, tree, starts, cheapest, best, effort, half, seed, pinned):
+        for placement, name in _search(
+            graph, tree, starts, cheapest, best, effort, half, seed, pinned, endings
+        ):
             known.setdefault(name, _with_free_cores(placement, machine.cores))
     fixed = None
     if pinned:
@@ -248,6 +258,7 @@ def _search_distances(
     work = EFFORTS[effort].work(graph.ranks)
     found: list[tuple[Ints, str]] = []
     _run(lambda: found.append(assign(graph, machine, known, fixed, work, seed, control)), control)
+    endings.append(_ending(control))
     return [(placement[: graph.ranks], name) for placement, name in found]
 
 
@@ -256,6 +267,11 @@ def _with_free_cores(local: Ints, cores: int) -> Ints:
     free = np.ones(cores, dtype=bool)
     free[local] = False
     return np.concatenate([local, np.flatnonzero(free).astype(np.int32)])
+
+
+def _ending(control: Control) -> str:
+    """How a search ended, as in ``Placement.ended``."""
+    return "interrupted" if control.stopped() else "budget" if control.expired() else "work"
 
 
 def _run(search: Callable[[], None], control: Control) -> None:

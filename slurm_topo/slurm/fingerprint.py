@@ -100,3 +100,16 @@ def fingerprint_keys(
         if b"$" not in executable:
             keys.append(key("x", account, executable))
     return keys
+
+
+def program_key(user: str, program: int, ranks: int) -> str:
+    """Key of a program of the history on so many ranks: the twin of ``st_program_key`` in spank/advice.c."""
+    return "p" + digest(b"\0".join((user.encode(), str(program).encode(), str(ranks).encode())))
+
+
+def step_keys(user: str, command: bytes, executable: bytes, ranks: int) -> list[str]:
+    """Keys of a step: of all its words, and of its program alone; words joined by blanks."""
+    return [
+        kind + digest(b"\0".join((user.encode(), words, str(ranks).encode())))
+        for kind, words in (("c", command), ("e", executable))
+    ]

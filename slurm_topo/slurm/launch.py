@@ -13,8 +13,10 @@ from slurm_topo.config import Settings
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import CommGraph, Machine, Placement
 from slurm_topo.placement.baselines import baseline_costs
-from slurm_topo.placement.load import baseline_values
-from slurm_topo.placement.slots import Slots, make_slots
+from slurm_topo.placement.cost import cost
+from slurm_topo.placement.load import baseline_values, objective_value
+from slurm_topo.placement.slots import Slots, make_slots, with_spare
+from slurm_topo.slurm.layout import StepLayout
 from slurm_topo.slurm.plan import Plan, RankPlace
 
 # The kernel's policy for each setting of `memory`. Preferred memory that is full gives way to the next.
@@ -31,7 +33,7 @@ def plan_step(
     graph: CommGraph,
     digest: str,
     machine: Machine,
-    tasks_per_node: list[int],
+    layout: StepLayout,
     cpus_per_task: int,
     job: str,
     settings: Settings,
@@ -47,9 +49,9 @@ def plan_step(
     digest
         Its digest, recorded in the plan.
     machine
-        Cores of the allocation, nodes in Slurm's order.
-    tasks_per_node
-        How many ranks Slurm puts on each node.
+        Cores of the step's nodes, in Slurm's order.
+    layout
+        How many ranks Slurm puts on each node, and whether they have to stay there.
     settings
         ``margin``, ``budget_s``, ``objective``, ``packing`` and ``memory`` count.
     variant
@@ -62,7 +64,7 @@ def plan_step(
         ``place``, or ``stand-down`` with reason ``ranks`` (graph of another size), ``cores`` (more ranks
         than cores) or ``margin`` (not better than what Slurm does by the margin).
     """
-    ranks = sum(tasks_per_node)
+    ranks = sum(layout.tasks_per_node)
 
     def stand_down(reason: str, placement: Placement | None = None) -> Plan:
         return _plan(job, ranks, cpus_per_task, "stand-down", reason, digest, machine, placement)
@@ -71,33 +73,56 @@ def plan_step(
         return stand_down("ranks")
     try:
         wanted = variant if settings.packing == "learn" else settings.packing
-        slots, baseline, variant = _choose(machine, tasks_per_node, cpus_per_task, wanted)
+        slots, baseline, variant = _choose(machine, layout.tasks_per_node, cpus_per_task, wanted)
     except PlacementError:
         return stand_down("cores")
 
+    from slurm_topo.placement.inside import place_inside
     from slurm_topo.placement.solve import place
 
-    placement = place(
-        graph,
-        slots.machine,
-        effort="launch",
-        budget_s=settings.budget_s,
-        seed=seed,
-        objective=settings.objective,
-    )
+    if layout.node_of_rank is None:
+        placement = place(
+            graph,
+            slots.machine,
+            effort="launch",
+            budget_s=settings.budget_s,
+            seed=seed,
+            objective=settings.objective,
+        )
+    else:
+        placement = place_inside(
+            graph,
+            slots.machine,
+            layout.node_of_rank,
+            budget_s=settings.budget_s,
+            seed=seed,
+            objective=settings.objective,
+        )
     if baseline is not slots:
         # Slurm's own order of the sockets is cyclic: what it does alone is spread.
-        placement = replace(
-            placement,
-            baselines=baseline_costs(graph, baseline.machine),
-            baseline_values=baseline_values(settings.objective, graph, baseline.machine),
-        )
+        costs, values = _baselines(graph, baseline.machine, layout, settings.objective)
+        placement = replace(placement, baselines=costs, baseline_values=values)
     if not placement.value < (1.0 - settings.margin) * placement.baseline_values[slurm_way(placement)]:
         # They lie as Slurm has them, which a program that could be packed has to be compared with.
         return replace(stand_down("margin", placement), variant=variant and "spread")
     plan = _plan(job, ranks, cpus_per_task, "place", "cost", digest, machine, placement)
     plan = replace(plan, variant=variant, memory=_POLICIES[settings.memory])
+    if not layout.exact and variant != "packed":
+        slots = with_spare(machine, slots)
     return _with_places(plan, machine, slots, placement, settings.memory)
+
+
+def _baselines(
+    graph: CommGraph, machine: Machine, layout: StepLayout, objective: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Cost and objective of Slurm's ways on these slots, the ranks on their nodes where these are given."""
+    from slurm_topo.placement.inside import baselines_inside
+
+    if layout.node_of_rank is None:
+        return baseline_costs(graph, machine), baseline_values(objective, graph, machine)
+    ways = baselines_inside(machine, layout.node_of_rank)
+    costs = {name: cost(graph, machine, way) for name, way in ways.items()}
+    return costs, {name: objective_value(objective, graph, machine, way) for name, way in ways.items()}
 
 
 def _choose(
@@ -143,6 +168,7 @@ def _plan(
         solver=placement.solver.replace(" ", "_") if placement else "-",
         cost=placement.value if placement else float("nan"),
         baselines=_slurm_first(placement) if placement else {},
+        search=placement.ended if placement else "",
     )
 
 

@@ -58,6 +58,8 @@ class Plan:
         The same of what Slurm alone would do.
     nodes : tuple of str
         Host names; empty for a stand-down.
+    search : str
+        How the search ended (``Placement.ended``); empty where there was none.
     places : tuple of RankPlace, length ranks (0 for a stand-down)
     """
 
@@ -75,6 +77,7 @@ class Plan:
     baselines: Mapping[str, float] = field(default_factory=dict)
     nodes: tuple[str, ...] = ()
     places: tuple[RankPlace, ...] = ()
+    search: str = ""
 
 
 def format_plan(plan: Plan) -> str:
@@ -89,7 +92,7 @@ def format_plan(plan: Plan) -> str:
         f"graph {plan.graph}",
         f"machine {plan.machine}",
         f"solver {plan.solver}",
-        *(f"{name} {word}" for name, word in (("variant", plan.variant), ("memory", plan.memory)) if word),
+        *(f"{name} {word}" for name, word in _optional(plan) if word),
         f"cost {plan.cost!r}",
         *(f"baseline {name} {value!r}" for name, value in plan.baselines.items()),
         f"nodes {len(plan.nodes)}",
@@ -101,6 +104,10 @@ def format_plan(plan: Plan) -> str:
         f"end {len(plan.places)}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _optional(plan: Plan) -> tuple[tuple[str, str], ...]:
+    return ("variant", plan.variant), ("memory", plan.memory), ("search", plan.search)
 
 
 def _list(numbers: tuple[int, ...]) -> str:
@@ -184,6 +191,7 @@ def parse_plan(text: str) -> Plan:
         baselines=baselines,
         nodes=tuple(nodes),
         places=tuple(places),
+        search=single.get("search", ""),
     )
     _check(plan, lines[-1])
     return plan

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 ALLOWED = {"admin_comment"} | {
-    f"environment.SLURM_TOPO_JOB_{n}" for n in ("ARM", "KEYS", "PROGRAM", "GRAPH", "TRACE", "PLAN")
+    f"environment.SLURM_TOPO_JOB_{n}" for n in ("ARM", "KEYS", "PROGRAM", "GRAPH", "RANKS", "TRACE", "PLAN")
 }
 
 
@@ -48,6 +50,7 @@ def test_advice_of_any_key_places_the_job(start, which):
         "KEYS": ":".join(keys),
         "PROGRAM": "12",
         "GRAPH": "ab12",
+        "RANKS": "8",
         "TRACE": "0",
     }
     assert job.comment == f"slurm-topo:1 arm=enforce keys={':'.join(keys)} program=12 graph=ab12"
@@ -70,20 +73,38 @@ def test_admin_comment_of_the_site_is_kept(start):
     assert job.comment.startswith("project=42; slurm-topo:1 arm=enforce keys=s")
 
 
-def test_job_without_environment_gets_the_comment_only(start):
+def test_job_of_srun_gets_the_comment_only(start):
     controller = start()
-    job = controller.job(None, script=None, argv=None)
+    job = controller.job(None, script=None, argv={0: "./halo"})
     assert controller.submit(job) == 0
-    assert job.comment.startswith("slurm-topo:1 arm=enforce keys=n")
+    assert re.fullmatch(r"slurm-topo:1 arm=enforce keys=n\w{22}:u\w{22}:x\w{22}", job.comment)
+    assert controller.written == ["admin_comment"]
+
+
+def test_interpreter_alone_is_no_program(start):
+    """Slurm 22.05 hands on the first word of srun's command: Python programs of an account are not one."""
+    controller = start()
+    job = controller.job(None, script=None, argv={0: "/usr/bin/python3"})
+    controller.submit(job)
+    assert re.fullmatch(r"slurm-topo:1 arm=enforce keys=n\w{22}", job.comment)
+
+
+def test_allocation_of_salloc_gets_its_arm_for_the_steps_in_it(start):
+    controller = start()
+    job = controller.job(None, script=None, argv=None, name="interactive")
+    assert controller.submit(job) == 0
+    assert job.comment == "slurm-topo:1 arm=enforce reason=interactive"
     assert controller.written == ["admin_comment"]
 
 
 def test_marks_of_an_outer_job_do_not_count(start):
     controller = start()
-    inherited = {f"SLURM_TOPO_JOB_{n}": "old" for n in ("ARM", "KEYS", "PROGRAM", "GRAPH", "TRACE", "PLAN")}
+    inherited = {
+        f"SLURM_TOPO_JOB_{n}": "old" for n in ("ARM", "KEYS", "PROGRAM", "GRAPH", "RANKS", "TRACE", "PLAN")
+    }
     job = controller.job(dict(inherited))
     controller.submit(job)
-    assert job.marks["GRAPH"] == job.marks["PLAN"] == job.marks["PROGRAM"] == ""
+    assert job.marks["GRAPH"] == job.marks["PLAN"] == job.marks["PROGRAM"] == job.marks["RANKS"] == ""
     assert job.marks["ARM"] == "enforce"
     serial = controller.job(dict(inherited), num_tasks=1.0)
     controller.submit(serial)

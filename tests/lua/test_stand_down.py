@@ -27,7 +27,7 @@ def reason(job) -> str:
         ({"script": "#!/bin/sh\n#SBATCH -m cyclic\nsrun ./a\n"}, "fixed"),
         ({"script": "#!/bin/sh\n#SBATCH --distribution=block:cyclic\nsrun ./a\n"}, "fixed"),
         ({"script": "#!/bin/sh\n\n# note\n#SBATCH -n 4 --mem-bind=local\nsrun ./a\n"}, "fixed"),
-        ({"name": None, "script": None, "argv": None}, "no-key"),
+        ({"name": None, "script": None, "argv": {0: "python3"}}, "no-key"),
     ],
 )
 def test_job_is_left_alone(start, fields, word):

@@ -48,8 +48,9 @@ def format_advice(advice: Advice) -> str:
     if advice.ranks:
         lines.append(f"ranks {advice.ranks}")
     if advice.variant:
-        lines += [f"variant {advice.variant}", f"trial {_share(advice.trial)}"]
-    lines += [f"arm {advice.arm}", f"holdout {_share(advice.holdout)}", f"trace {int(advice.trace)}", "end"]
+        lines += [f"variant {advice.variant}", f"trial {format_share(advice.trial)}"]
+    lines += [f"arm {advice.arm}", f"holdout {format_share(advice.holdout)}"]
+    lines += [f"trace {int(advice.trace)}", "end"]
     return "\n".join(lines) + "\n"
 
 
@@ -58,14 +59,14 @@ def format_site(settings: Settings) -> str:
     lines = [
         "slurm-topo-advice 1",
         f"arm {settings.arm}",
-        f"holdout {_share(settings.holdout)}",
+        f"holdout {format_share(settings.holdout)}",
         "trace 1",
         "end",
     ]
     return "\n".join(lines) + "\n"
 
 
-def _share(value: float) -> str:
+def format_share(value: float) -> str:
     return f"{value:.6f}".rstrip("0").rstrip(".") or "0"
 
 

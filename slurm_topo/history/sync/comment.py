@@ -9,6 +9,7 @@ from slurm_topo.config import ARMS
 
 _ITEM = re.compile(r"(?:^|;\s*)slurm-topo:1((?:\s+\w+=[^\s;]*)*)\s*(?=;|$)")
 _KEY = re.compile(r"^[snux][0-9a-f]{22}$")
+_STEP_KEY = re.compile(r"^[ce][0-9a-f]{22}$")
 
 
 @dataclass(frozen=True)
@@ -48,3 +49,8 @@ def parse_comment(text: str) -> SubmitMark | None:
 def parse_keys(text: str) -> tuple[str, ...]:
     """The well-formed keys of a list joined by ``:``."""
     return tuple(key for key in text.split(":") if _KEY.match(key))
+
+
+def parse_step_keys(text: str) -> tuple[str, ...]:
+    """The keys of a step among those of its trace."""
+    return tuple(key for key in text.split(":") if _STEP_KEY.match(key))

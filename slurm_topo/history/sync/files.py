@@ -11,7 +11,7 @@ import os
 import stat
 from dataclasses import dataclass
 
-FOLDERS = ("traces", "records", "plans", "graphs", "rejected")
+FOLDERS = ("traces", "records", "plans", "graphs", "advice", "rejected")
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_FILES = 200_000

@@ -12,7 +12,7 @@ from slurm_topo.errors import SlurmTopoError
 from slurm_topo.history.database import transaction
 from slurm_topo.history.schema import jobs, steps
 from slurm_topo.history.store import History
-from slurm_topo.history.sync import adoption, inbox, measure, records, traces
+from slurm_topo.history.sync import adoption, inbox, measure, records, stepkeys, traces
 from slurm_topo.history.sync.files import SpoolError
 from slurm_topo.history.sync.inbox import JobFiles, ReadFile, SpoolFile
 from slurm_topo.history.sync.ledger import Ledger
@@ -227,12 +227,13 @@ def _store(
     ledger = Ledger(connection, list(reads))
     known = inbox.known_files(connection, uid, [read for found in reads.values() for read in found])
     graphs: dict[str, CommGraph] = {}
+    learned: list[stepkeys.Learned] = []
     fates, settled, changed = [], {}, set()
     for number, found in reads.items():
         status = {read: known.get((inbox.path_of(uid, read.file), read.digest)) for read in found}
         new = [read for read in found if status[read] is None]
         wrong = _store_records(ledger, number, new, outcome)
-        damaged, waiting, traced = _store_traces(ledger, number, new, outcome)
+        damaged, waiting, traced = _store_traces(ledger, number, new, outcome, learned)
         graphs.update(traced)
         if ledger.jobs[number]["program_id"] is None:
             adoption.adopt_by_graph(ledger, ledger.jobs[number])
@@ -244,6 +245,7 @@ def _store(
         again = {read for read in found if status[read] == "rejected"}
         fates.append((again | reasons.keys(), waiting, found))
     traces.store_graphs(connection, graphs, context.now)
+    stepkeys.learn(connection, uid, learned, context.now)
     context.keep(graphs)
     for number in reads:
         _measure(context, ledger, number, outcome)
@@ -274,9 +276,13 @@ def _store_records(
 
 
 def _store_traces(
-    ledger: Ledger, number: int, reads: Sequence[ReadFile], outcome: Outcome
+    ledger: Ledger,
+    number: int,
+    reads: Sequence[ReadFile],
+    outcome: Outcome,
+    learned: list[stepkeys.Learned],
 ) -> tuple[list[tuple[ReadFile, str]], set[ReadFile], dict[str, CommGraph]]:
-    """Graphs of the traces by digest; those that are no traces, and those that have to wait.
+    """Graphs of the traces by digest; those that are no traces, and those that have to wait; fills `learned`.
 
     While the job runs, a graph that lacks ranks may still get them: from the step of the batch script.
     """
@@ -286,17 +292,22 @@ def _store_traces(
     if not files:
         return [], waiting, graphs
     job = ledger.jobs[number]
-    found, wrong = traces.read_job_traces(files)
+    found = traces.read_job_traces(files)
     if job["program_id"] is None:
-        adoption.adopt_by_keys(ledger, job, (str(trace.graph.meta.get("keys")) for trace in found))
-    for trace in found:
+        adoption.adopt_by_keys(ledger, job, (str(trace.graph.meta.get("keys")) for trace in found.graphs))
+    learned += [stepkeys.Learned(keys, None, 0, job["state"]) for keys in found.silent]
+    for trace in found.graphs:
         if not trace.complete and not job["final"]:
             waiting.update(trace.files)
             continue
         traces.store_trace(ledger, number, trace)
+        if trace.complete:
+            told, silent = str(trace.graph.meta.get("keys")), not trace.graph.nbytes.sum()
+            digest = None if silent else trace.digest
+            learned.append(stepkeys.Learned(told, digest, trace.graph.ranks, job["state"]))
         graphs[trace.digest] = trace.graph
         outcome.traces += 1
-    return wrong, waiting, graphs
+    return found.wrong, waiting, graphs
 
 
 def _measure(context: Context, ledger: Ledger, number: int, outcome: Outcome) -> None:

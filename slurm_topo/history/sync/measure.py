@@ -21,7 +21,7 @@ from slurm_topo.machine.clusterfile import cluster_json
 from slurm_topo.model import CommGraph, Ints, Machine
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cost import bytes_by_level, cost
-from slurm_topo.placement.slots import Slots, make_slots
+from slurm_topo.placement.slots import Slots, slots_of_places
 from slurm_topo.slurm.plan import Plan
 from slurm_topo.trace import parse_graph
 from slurm_topo.units import expand_ints
@@ -44,12 +44,10 @@ def measure_plan(graph: CommGraph, plan: Plan, cluster: Cluster) -> tuple[Side, 
         Graph, plan and cluster do not fit together (a node has gone, a core has more than one rank).
     """
     cpus: dict[str, set[int]] = {name: set() for name in plan.nodes}
-    tasks = dict.fromkeys(plan.nodes, 0)
     for place in plan.places:
         cpus[plan.nodes[place.node]].update(place.cpus)
-        tasks[plan.nodes[place.node]] += 1
     machine = cluster.machine(list(plan.nodes), {name: owned for name, owned in cpus.items() if owned})
-    slots = make_slots(machine, [tasks[name] for name in plan.nodes], plan.cpus_per_task)
+    slots = slots_of_places(machine, [(place.node, place.cpus) for place in plan.places])
     after = _side(graph, slots.machine, _slot_of_places(slots, plan))
     return _cheapest_baseline(graph, slots.machine), after
 

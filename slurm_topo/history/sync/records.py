@@ -129,6 +129,7 @@ def _decision(record: Record, plans: Mapping[str, tuple[Plan, str]], with_plan: 
         "plan": text,
         "variant": plan.variant if plan else _variant(told),
         "record_digest": record.digest,
+        "search": _word(told, "search", 16),
     }
 
 

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sqlalchemy import delete, select
+from sqlalchemy import Connection, delete, select
 
 from slurm_topo.config import Settings
 from slurm_topo.errors import SlurmError, SlurmTopoError
 from slurm_topo.history.database import database_errors, transaction
 from slurm_topo.history.schema import files, graphs, jobs
 from slurm_topo.history.store import History, open_history
-from slurm_topo.history.sync import accounting, advice, judge, measure, packing, scaled
+from slurm_topo.history.sync import accounting, advice, judge, measure, packing, scaled, stepkeys
 from slurm_topo.history.sync.cluster import update_cluster
 from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
@@ -288,26 +288,41 @@ def _open_among(history: History, found: set[int]) -> list[int]:
         return [job for job in accounting.open_jobs(connection) if job in found]
 
 
+def _wanted(
+    connection: Connection, settings: Settings, now: int
+) -> tuple[dict[int, set[str]], dict[int, list[stepkeys.StepAdvice]]]:
+    """Graphs that advice names to each user, and her advice for steps."""
+    wanted = advice.wanted_graphs(connection, settings, now)
+    own = stepkeys.make_step_advice(connection, settings, now)
+    for uid, lines in own.items():
+        wanted.setdefault(uid, set()).update(line.graph for line in lines if line.graph)
+    return wanted, own
+
+
 def _publish(settings: Settings, history: History, now: int, result: SyncResult) -> None:
     """Graphs first, then the advice that names them."""
     with history.engine.connect() as connection:
-        wanted = advice.wanted_graphs(connection, settings, now)
+        wanted, own = _wanted(connection, settings, now)
         texts = {a.key: advice.format_advice(a) for a in advice.make_advice(connection, settings, now)}
     try:
         users = set(spool_users(settings.spool))
     except SpoolError:
         users = set()
-    for uid, digests in sorted(wanted.items()):
-        if uid in users:
-            try:
+    holdout = advice.format_share(settings.holdout)
+    for uid in sorted(users):
+        lines = own.get(uid, [])
+        digests = wanted.get(uid, set())
+        try:
+            if digests:
                 result.graphs += _publish_graphs(settings, history, uid, digests)
-            except SpoolDeniedError:
-                # Said once already, where its files could not be read.
-                continue
-            except (SpoolError, OSError) as error:
-                result.outcome.warnings.append(
-                    f"{settings.spool}/{uid}: graphs cannot be written ({error}); its jobs are not placed"
-                )
+            _publish_steps(settings, uid, lines, holdout)
+        except SpoolDeniedError:
+            # Said once already, where its files could not be read.
+            continue
+        except (SpoolError, OSError) as error:
+            result.outcome.warnings.append(
+                f"{settings.spool}/{uid}: graphs cannot be written ({error}); its jobs are not placed"
+            )
     result.written, result.removed = advice.publish(
         Path(settings.advice_dir), texts, advice.format_site(settings)
     )
@@ -335,7 +350,7 @@ def _prune(settings: Settings, history: History, now: int, result: SyncResult) -
     if abs(now - int(history.state(_PRUNED) or 0)) < DAY_S:
         return
     with history.engine.connect() as connection:
-        wanted = advice.wanted_graphs(connection, settings, now)
+        wanted, _ = _wanted(connection, settings, now)
     try:
         users = spool_users(settings.spool)
     except SpoolError:
@@ -346,3 +361,15 @@ def _prune(settings: Settings, history: History, now: int, result: SyncResult) -
             result.pruned += prune(spool, wanted.get(uid, set()), now)
     with transaction(history.engine) as connection:
         set_state(connection, _PRUNED, str(now))
+
+
+def _publish_steps(settings: Settings, uid: int, lines: list[stepkeys.StepAdvice], holdout: str) -> None:
+    """The user's own file for srun, where it changes."""
+    content = stepkeys.format_step_advice(lines, holdout).encode("ascii")
+    with open_spool(settings.spool, uid) as spool:
+        present = {info.name: info.size for info in spool.list(stepkeys.FOLDER)}
+        if not lines and stepkeys.FILE not in present:
+            return
+        same = present.get(stepkeys.FILE) == len(content)
+        if not same or spool.read(stepkeys.FOLDER, stepkeys.FILE, len(content)) != content:
+            spool.write(stepkeys.FOLDER, stepkeys.FILE, content)

@@ -32,7 +32,7 @@ MOST_RANKS = 1 << 20
 # Steps of a job that differ, beyond this many of the heaviest, change a mean no more.
 _MOST_GRAPHS = 64
 # States whose traffic is that of a whole run: a program that fails early has sent little.
-_WHOLE = ("COMPLETED", "TIMEOUT", "RUNNING")
+WHOLE_STATES = ("COMPLETED", "TIMEOUT", "RUNNING")
 
 # What a trace says of its own step, and what would be wrong of a mean even where all agree by chance.
 _OF_ONE_STEP = (
@@ -66,8 +66,26 @@ class StepTrace:
     files: tuple[ReadFile, ...]
 
 
-def read_job_traces(reads: Sequence[ReadFile]) -> tuple[list[StepTrace], list[tuple[ReadFile, str]]]:
-    """The graphs of a job's trace files, and the files that are no traces with the reason of each.
+@dataclass(frozen=True)
+class JobTraces:
+    """What a job's trace files hold.
+
+    Attributes
+    ----------
+    graphs : list of StepTrace
+    wrong : list of (ReadFile, str)
+        Files that are no traces, with the reason of each.
+    silent : list of str
+        The keys of each step whose traces hold no rank: no MPI.
+    """
+
+    graphs: list[StepTrace]
+    wrong: list[tuple[ReadFile, str]]
+    silent: list[str]
+
+
+def read_job_traces(reads: Sequence[ReadFile]) -> JobTraces:
+    """The graphs of a job's trace files.
 
     Files of one step belong together, and those that hold ranks of one MPI_COMM_WORLD: mpirun's ranks are in
     the step of the batch script and in that of its daemons. Such a graph is named after the batch script.
@@ -75,7 +93,7 @@ def read_job_traces(reads: Sequence[ReadFile]) -> tuple[list[StepTrace], list[tu
     """
     found, wrong = _read_all(reads)
     damaged = {read.file.step for read, _ in wrong}
-    graphs_found = []
+    graphs_found, silent = [], []
     for group in _groups(found):
         if any(trace.ranks for trace, _ in group):
             part = [trace for trace, _ in group]
@@ -83,7 +101,9 @@ def read_job_traces(reads: Sequence[ReadFile]) -> tuple[list[StepTrace], list[tu
             whole = not damaged.intersection(names)
             files = tuple(read for _, read in group)
             graphs_found.append(_step_trace(names[0], part, files, whole))
-    return graphs_found, wrong
+        else:
+            silent.append(group[0][0].keys)
+    return JobTraces(graphs_found, wrong, silent)
 
 
 def _batch_first(step: str) -> tuple[bool, int, str]:
@@ -210,7 +230,7 @@ def choose_graphs(connection: Connection, numbers: Iterable[int]) -> None:
 def _newest_graphs(connection: Connection, numbers: Sequence[int]) -> Sequence[Any]:
     """The step of each program whose graph is to be taken: program_id, job_id, digest, ranks, meta."""
     order = (
-        jobs.c.state.in_(_WHOLE).desc(),
+        jobs.c.state.in_(WHOLE_STATES).desc(),
         case((graphs.c.ranks == jobs.c.tasks, 1), else_=0).desc(),
         jobs.c.submitted.desc(),
         graphs.c.nbytes.desc(),

@@ -21,13 +21,17 @@ GRAPH = "9f86d081884c7d65"
 USER = "nobody"
 UID = 65534
 
-# Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs. `pairs`: on both
-# CPUs of node N - 1 - r. The other words of `mode` break it.
+# Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs; where the nodes are
+# kept, on the other CPU of Slurm's node. `pairs`: on both CPUs of node N - 1 - r. The other words of `mode`
+# break it.
 PLACE = r"""#!/bin/sh
 mode=$(cat {folder}/mode)
 echo "$mode" >> {folder}/calls
 while [ $# -gt 0 ]; do
-  case "$1" in --plan) plan=$2;; --ntasks) n=$2;; --cpus-per-task) c=$2;; esac
+  case "$1" in
+    --plan) plan=$2;; --ntasks) n=$2;; --cpus-per-task) c=$2;; --nodes) nodes=$2;; --graph) graph=${{2##*/}};;
+    --keep-nodes) keep=1;;
+  esac
   shift
 done
 case "$mode" in
@@ -38,16 +42,17 @@ case "$mode" in
   rubbish) head -c 3000 /dev/urandom > "$plan"; exit 0;;
   empty) : > "$plan"; exit 0;;
 esac
-hosts=$(scontrol show hostnames "$SLURM_JOB_NODELIST")
+hosts=$(scontrol show hostnames "${{SLURM_JOB_NODELIST:-$SLURM_NODELIST}}" | head -n "${{nodes:-1000}}")
 count=$(echo "$hosts" | wc -l)
 {{
   printf '%s\n' "slurm-topo-plan 1" "job $SLURM_JOB_ID" "ranks $n" "cpus_per_task $c" "decision place"
-  printf '%s\n' "reason cost" "graph {graph}" "cost 0.5" "baseline block:block 0.75" "nodes $count"
+  printf '%s\n' "reason cost" "graph ${{graph%.npz}}" "cost 0.5" "baseline block:block 0.75" "nodes $count"
   i=0; for h in $hosts; do echo "node $i $h"; i=$((i+1)); done
   r=0
   while [ $r -lt $n ]; do
     where="$((r % count)) cpus=$((1 - r / count))"
     [ "$mode" = pairs ] && where="$((count - 1 - r)) cpus=0-1"
+    [ -n "$keep" ] && where="$((r * count / n)) cpus=$((1 - r % 2))"
     echo "rank $r $where mem=0 gpus=-"; r=$((r+1))
   done
   echo "end $n"
@@ -111,6 +116,16 @@ class Site:
         self.user.chmod(0o700)
         (self.folder / "calls").unlink(missing_ok=True)
         self.mode("ok")
+
+    def know(self, *lines: str) -> None:
+        """The user's advice for steps: lines of a key and what follows it."""
+        folder = self.user / "advice"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        text = "".join(f"step {line} graph={GRAPH} arm=enforce trace=0\n" for line in lines)
+        path = folder / "steps"
+        path.write_text(f"slurm-topo-steps 1\nholdout 0\n{text}end {len(lines)}\n")
+        for made in (folder, path):
+            os.chown(made, UID, UID)
 
     def in_job(
         self,

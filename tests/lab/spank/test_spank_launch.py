@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
+
+from slurm_topo.slurm.fingerprint import program_key, step_keys
 
 Site = Any  # of conftest.py, which is no module that can be imported
 Outcomes = dict[str, Any]
@@ -68,9 +72,26 @@ WAYS: dict[str, tuple[str, dict[int, tuple[str, str]], str]] = {
         "user: SLURM_HOSTFILE",
     ),
     "node list": (step("-w n[1-4]"), BLOCK, "user: nodelist"),
-    "fewer tasks": (step("-n4"), {}, "shape: ntasks"),
-    "fewer nodes": (step("-N2 -n4"), {}, "shape: ntasks"),
-    "more CPUs a task": (step("-n4 -c2"), {}, "shape: ntasks"),
+    "fewer tasks": (step("-n6"), {r: PLACED[r] for r in range(6)}, "cost"),
+    "a task a node": (step("-n4"), {r: PLACED[r] for r in range(4)}, "cost"),
+    "a number of tasks that never ran": (step("-n7"), {}, "graph unknown"),
+    "fewer tasks than nodes": (step("-n3"), {}, "shape: fewer nodes than the job has"),
+    "one task": (step("-n1"), {}, "shape: fewer nodes than the job has"),
+    "fewer nodes": (step("-N2 -n4"), {}, "shape: fewer nodes than the job has"),
+    "fewer nodes, overlapping": (
+        step("-N2 -n4 --overlap"),
+        {r: (NODES[r % 2], str(1 - r // 2)) for r in range(4)},
+        "cost",
+    ),
+    "more CPUs a task": (step("-n4 -c2"), {r: (NODES[r], "1") for r in range(4)}, "cost"),
+    "exact on a part": (step("--exact -n4"), {r: (NODES[r], "0") for r in range(4)}, "shape: exact"),
+    "CPUs a task imply exact": (step("-n4 -c1"), {r: (NODES[r], "0") for r in range(4)}, "shape: exact"),
+    "one thread a core": (step("--hint=nomultithread"), PLACED, "cost"),
+    "excluded nodes": (step("-N3 -n3 -x n1"), {}, "user: exclude"),
+    "relative to a node": (step("-r1 -N3 -n3"), {}, "user: relative"),
+    "no kill": (step("-k"), BLOCK, "shape: no-kill"),
+    "spread": (step("--spread-job"), BLOCK, "shape: spread-job"),
+    "tasks per socket": (step("--ntasks-per-socket=2"), {}, "shape: ntasks-per-socket"),
     "overcommit": (step("-O"), {}, "shape: overcommit"),
     "MPMD": (
         f"printf '0-7 sh tell.sh\\n' > prog; echo {quoted(TELL)} > tell.sh; "
@@ -90,7 +111,11 @@ WAYS: dict[str, tuple[str, dict[int, tuple[str, str]], str]] = {
 def launched(spank_site: Site) -> tuple[Outcomes, list[dict[str, Any]]]:
     """Every way in one job, one after another, and the records of srun in their order."""
     spank_site.reset()
-    outcomes = spank_site.in_job({name: way[0] for name, way in WAYS.items()}, "-N4", "-n8")
+    # The program has run on these numbers of ranks before.
+    spank_site.know(*(f"{program_key('65534', 7, ranks)} ranks={ranks}" for ranks in (1, 3, 4, 6)))
+    outcomes = spank_site.in_job(
+        {name: way[0] for name, way in WAYS.items()}, "-N4", "-n8", env={"SLURM_TOPO_JOB_PROGRAM": "7"}
+    )
     return outcomes, spank_site.records("srun")
 
 
@@ -107,7 +132,7 @@ def test_step_runs_where_it_should(launched: tuple[Outcomes, Any], name: str) ->
     if expected:
         assert outcome.ranks == expected
     else:
-        assert len(outcome.ranks) >= 4
+        assert outcome.ranks
     applied = reason == "cost"
     assert outcome.policies == ({"prefer:0"} if applied else outcome.policies - {"prefer:0"})
     if applied:
@@ -121,14 +146,15 @@ def test_every_decision_is_recorded_with_its_reason(launched: tuple[Outcomes, li
     assert len(records) >= len(expected)
     for record, reason in zip(records, expected, strict=False):
         assert record["reason"].startswith(reason)
-        assert record["decision"] == {"cost": "place", "advise": "none", "arm": "none"}.get(
-            reason, "stand-down"
-        )
+        decisions = {"cost": "place", "advise": "none", "arm": "none", "graph unknown": "trace"}
+        assert record["decision"] == decisions.get(reason, "stand-down")
 
 
 def test_search_runs_once_for_all_steps_of_a_shape(launched: Any, spank_site: Site) -> None:
-    # `--ntasks-per-node` is a shape of its own.
-    assert spank_site.calls == ["ok", "ok"]
+    placed = [
+        record for record in launched[1] if record["decision"] == "place" or record["reason"] == "advise"
+    ]
+    assert len(spank_site.calls) == len({record["plan"] for record in placed}) < len(placed)
 
 
 def test_tasks_record_what_is_in_force(site: Site) -> None:
@@ -153,6 +179,102 @@ def test_steps_side_by_side_keep_to_their_own_cpus(site: Site) -> None:
     taken = [(row.split()[1], row.split()[2]) for row in (first + "\n" + second).splitlines()]
     assert len(set(taken)) == 4
     assert {r["reason"] for r in site.records("srun")} == {"shape: exact"}
+
+
+def own_keys(command: str, executable: str, ranks: int) -> list[str]:
+    """What sync has learnt of this command of the user."""
+    keys = step_keys("65534", command.encode(), executable.encode(), ranks)
+    return [f"{key} ranks={ranks}" for key in keys]
+
+
+def test_steps_in_salloc_are_traced_and_later_placed(site: Site) -> None:
+    """The hook cannot write to the environment of salloc: srun asks slurmctld what it decided."""
+    unmark = "unset ${!SLURM_TOPO_JOB_*};"
+    first = site.in_job({"a": step("-v", unmark)}, "-N4", "-n8", "-J", "shell")["a"]
+    assert first.ranks == BLOCK
+    (record,) = site.records("srun")
+    # Before the first sync the site observes.
+    assert (record["arm"], record["decision"], record["traced"]) == ("observe", "trace", 1)
+    site.know(*own_keys(f"sh -c {TELL}", f"sh -c {TELL}", 8))
+    with arm_of_the_site(site, "enforce"):
+        outcomes = site.in_job({"a": step("", unmark), "b": step("--topo=off", unmark)}, "-N4", "-n8")
+    assert outcomes["a"].ranks == PLACED
+    assert outcomes["b"].ranks == BLOCK
+    assert [r["reason"] for r in site.records("srun")[1:]] == ["cost", "user: topo off"]
+    assert not outcomes["a"].lines
+
+
+def test_srun_on_the_command_line_is_traced_and_later_placed_inside_its_nodes(site: Site) -> None:
+    command = ["srun", "-N4", "-n8", "--mpi=none", "sh", "-c", TELL]
+
+    def ranks() -> dict[int, tuple[str, str]]:
+        run = site.lab.run(command, user="nobody", cwd="/tmp")
+        assert run.returncode == 0, run.stderr
+        assert "slurm-topo" not in run.stderr
+        rows = [line.split() for line in run.stdout.splitlines()]
+        return {int(row[0]): (row[1], row[2]) for row in rows}
+
+    assert ranks() == BLOCK
+    assert [(r["decision"], r["traced"]) for r in site.records("srun")] == [("trace", 1)]
+    site.know(*own_keys(f"sh -c {TELL}", f"sh -c {TELL}", 8))
+    with arm_of_the_site(site, "enforce"):
+        # Slurm's nodes, the other CPU of each.
+        assert ranks() == {r: (node, str(1 - int(cpu))) for r, (node, cpu) in BLOCK.items()}
+        other = site.lab.run([*command[:4], "-m", "plane=2", *command[4:]], user="nobody", cwd="/tmp")
+    assert other.returncode == 0
+    assert [r["reason"] for r in site.records("srun")[1:]] == ["cost", "user: distribution"]
+
+
+def test_interactive_shell_is_left_alone_with_its_reason(site: Site) -> None:
+    run = site.lab.run(
+        ["srun", "-n1", "--pty", "sh", "-c", "srun --overlap -n1 --mpi=none true; env"],
+        user="nobody",
+        cwd="/tmp",
+    )
+    assert run.returncode == 0, run.stderr
+    assert "LD_PRELOAD" not in run.stdout
+    # One task: the hook leaves the whole job alone.
+    assert site.records("srun") == []
+    run = site.lab.run(["srun", "-n2", "--pty", "sh", "-c", "true"], user="nobody", cwd="/tmp")
+    assert run.returncode == 0, run.stderr
+    assert [r["decision"] for r in site.records("srun")] == ["trace"]
+
+
+def test_step_with_a_binding_of_its_own_is_traced_in_its_first_run(site: Site) -> None:
+    """What it teaches serves later runs; --topo=off keeps the tracer away as well."""
+    marks = {"SLURM_TOPO_JOB_TRACE": "1"}
+    command = "srun --mpi=none --cpu-bind=none -n2 env"
+    outcomes = site.in_job({"a": command, "b": f"SLURM_TOPO=off {command}"}, "-N1", "-n2", env=marks)
+    assert "libslurm_topo_trace.so" in outcomes["a"].out
+    assert "libslurm_topo_trace.so" not in outcomes["b"].out
+    first, second = site.records("srun")
+    assert (first["decision"], first["reason"], first["traced"]) == ("stand-down", "user: cpu-bind", 1)
+    assert (second["reason"], "traced" in second) == ("user: topo off", False)
+
+
+def test_steps_with_their_own_cpus_by_a_number_of_cpus_are_kept_apart(site: Site) -> None:
+    """-c implies --exact: two such steps side by side must not get one plan."""
+    half = step("-n2 -N2 -c1") + "; sleep 0.2"
+    command = f"( {half} ) > one & ( {half} ) > two & wait; cat one; echo; cat two"
+    outcome = site.in_job({"a": command}, "-N2", "-n2", "--exclusive")["a"]
+    rows = [row.split() for row in outcome.out.splitlines() if row.strip()]
+    assert {r["reason"] for r in site.records("srun")} == {"shape: exact"}
+    assert len({(row[1], row[2]) for row in rows}) == 4
+
+
+@contextmanager
+def arm_of_the_site(site: Site, arm: str) -> Iterator[None]:
+    """What the hook reads where a program has no advice of its own."""
+    path = site.lab.layout.advice / "site"
+    before = path.read_text() if path.exists() else None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"slurm-topo-advice 1\narm {arm}\nholdout 0\ntrace 1\nend\n")
+    try:
+        yield
+    finally:
+        path.unlink()
+        if before is not None:
+            path.write_text(before)
 
 
 def test_nested_srun_inherits_nothing(site: Site) -> None:
@@ -219,7 +341,8 @@ def test_openmp_follows_the_placement(site: Site) -> None:
 
 
 def test_job_without_marks_is_left_alone(site: Site) -> None:
-    outcome = site.in_job({"a": step(before="unset ${!SLURM_TOPO_JOB_*};")}, "-N4", "-n8")["a"]
+    commands = {"a": step(before="unset ${!SLURM_TOPO_JOB_*};")}
+    outcome = site.in_job(commands, "-N4", "-n8", launcher="sbatch")["a"]
     assert outcome.ranks == BLOCK
     assert site.records("srun") == []
 

@@ -188,7 +188,18 @@ def mpirun(tmp_path_factory: pytest.TempPathFactory, driver: Path, project_root:
     rte = folder / "libopen-rte.so.40"
     (folder / "rte.c").write_text("int rte; int *rte_of(void) { return &rte; }\n")
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(rte), str(folder / "rte.c")], check=True, timeout=60)
-    core = ["allocation", "args", "base", "child", "launch", "mpirun", "openmpi", "options"]
+    core = [
+        "advice",
+        "marks",
+        "allocation",
+        "args",
+        "base",
+        "child",
+        "launch",
+        "mpirun",
+        "openmpi",
+        "options",
+    ]
     core += ["plan", "preload", "record", "search", "shape", "spool"]
     sources = [*(str(spank / f"{name}.c") for name in core), str(HERE / "fake_mpirun.c")]
     program = folder / "mpirun"

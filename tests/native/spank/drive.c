@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "advice.h"
 #include "allocation.h"
 #include "args.h"
 #include "bind.h"
@@ -13,6 +14,7 @@
 #include "collect.h"
 #include "devices.h"
 #include "fake_spank.h"
+#include "marks.h"
 #include "openmpi.h"
 #include "plan.h"
 #include "preload.h"
@@ -124,9 +126,9 @@ static int drive_args(int argc, char **argv)
 	if (st_args_parse(argc - 1, argv + 1, &args, &why) < 0)
 		printf("error %s\n", why.text);
 	else
-		printf("spool %s local_dir %s tracer %s place %s config %s kill %s deadline %d memory %d gpus %d openmp %d\n", args.spool,
+		printf("spool %s local_dir %s tracer %s place %s config %s kill %s deadline %d collect %d memory %d gpus %d openmp %d\n", args.spool,
 		       args.local_dir, args.tracer ? args.tracer : "-", args.place ? args.place : "-",
-		       args.config ? args.config : "-", args.kill_switch, args.deadline_ms, args.memory, args.gpus, args.openmp);
+		       args.config ? args.config : "-", args.kill_switch, args.deadline_ms, args.collect_ms, args.memory, args.gpus, args.openmp);
 	return 0;
 }
 
@@ -139,8 +141,8 @@ static int drive_shape(st_option_reader *next)
 	int rc = st_shape_read(argc, argv, next, &shape, &why);
 
 	printf("%d %s\n", rc, why.text);
-	printf("ntasks %u cpus %u nodes %u per_node %u all %d exact %d quiet %d info %d topo %s\n", shape.ntasks,
-	       shape.cpus, shape.nodes, shape.per_node, shape.all_nodes, shape.exact, shape.quiet, shape.info,
+	printf("ntasks %u cpus %u nodes %u per_node %u all %d exact %d overlap %d one_thread %d quiet %d info %d topo %s\n", shape.ntasks,
+	       shape.cpus, shape.nodes, shape.per_node, shape.all_nodes, shape.exact, shape.overlap, shape.one_thread, shape.quiet, shape.info,
 	       shape.topo < 0 ? "-" : st_arm_name(shape.topo));
 	free(argv);
 	return 0;
@@ -271,6 +273,29 @@ static int drive_child(char **argv)
 	return 0;
 }
 
+/* Keys of the words behind the number of ranks. */
+static int drive_keys(char **argv)
+{
+	struct st_step_keys keys;
+	char program[ST_KEY_SIZE], text[128];
+	uint32_t ranks = (uint32_t)atoi(argv[1]);
+
+	st_step_keys(argv + 2, ranks, &keys);
+	st_program_key("12", ranks, program);
+	st_keys_join(getenv("KEYS"), &keys, text, sizeof(text));
+	printf("%s\n%s\n%s\n%s\n", keys.command, keys.executable, program, text);
+	return 0;
+}
+
+static int drive_marks(char **argv)
+{
+	struct st_marks marks;
+
+	st_marks_parse(argv[1], &marks);
+	printf("%d %s keys=%s program=%s\n", marks.found, st_arm_name(marks.arm), marks.keys, marks.program);
+	return 0;
+}
+
 static int drive_spool(char **argv)
 {
 	struct st_why why = { "" };
@@ -370,7 +395,17 @@ static int drive_plugin(const char *phase)
 		       !strcmp(context, "allocator") ? S_CTX_ALLOCATOR :
 						       S_CTX_SLURMD;
 	fake_load(phase);
+	if (!strcmp(phase, "started")) {
+		/* srun outside of a job: what it learns of its allocation stands in LATER_*. */
+		fake.phase = "init";
+		slurm_spank_init(fake_handle(), count, words);
+		fake.phase = phase;
+		for (size_t i = 0; environ[i]; i++)
+			if (!strncmp(environ[i], "LATER_", 6))
+				putenv(environ[i] + 6);
+	}
 	rc = !strcmp(phase, "init")	 ? slurm_spank_init(fake_handle(), count, words) :
+	     !strcmp(phase, "started")	 ? slurm_spank_local_user_init(fake_handle(), count, words) :
 	     !strcmp(phase, "task_init") ? slurm_spank_task_init(fake_handle(), count, words) :
 					   slurm_spank_exit(fake_handle(), count, words);
 	printf("rc %d\n", rc);
@@ -380,7 +415,7 @@ static int drive_plugin(const char *phase)
 			printf("callback %d\n", fake.option->cb(0, getenv("FAKE_OPTION"), fake.context == S_CTX_REMOTE));
 		free(fake.option);
 	}
-	if (!strcmp(phase, "init"))
+	if (!strcmp(phase, "init") || !strcmp(phase, "started"))
 		for (size_t i = 0; environ[i]; i++)
 			if (!strncmp(environ[i], "SLURM", 5))
 				printf("now %s\n", environ[i]);
@@ -456,6 +491,10 @@ int main(int argc, char **argv)
 		return drive_child(argv);
 	if (!strcmp(part, "spool"))
 		return drive_spool(argv);
+	if (!strcmp(part, "keys"))
+		return drive_keys(argv);
+	if (!strcmp(part, "marks"))
+		return drive_marks(argv);
 	if (!strcmp(part, "record"))
 		return drive_record(argv);
 	if (!strcmp(part, "devices"))

@@ -45,11 +45,11 @@ def test_child_sees_a_clean_environment(drive: Drive, tmp_path: Path) -> None:
     [
         (
             "echo first >&2; echo 'the last line' >&2; exit 7",
-            "1 place: ended with exit code 7: the last line\n",
+            "1 ended with exit code 7: the last line\n",
         ),
-        ("exit 3", "1 place: ended with exit code 3\n"),
-        ("kill -SEGV $$", "1 place: was killed by signal 11\n"),
-        ("printf 'a\\033[31mb\\n' >&2; exit 1", "1 place: ended with exit code 1: a?[31mb\n"),
+        ("exit 3", "1 ended with exit code 3\n"),
+        ("kill -SEGV $$", "1 was killed by signal 11\n"),
+        ("printf 'a\\033[31mb\\n' >&2; exit 1", "1 ended with exit code 1: a?[31mb\n"),
     ],
 )
 def test_child_that_fails_tells_why(drive: Drive, tmp_path: Path, text: str, reason: str) -> None:
@@ -58,15 +58,12 @@ def test_child_that_fails_tells_why(drive: Drive, tmp_path: Path, text: str, rea
 
 def test_child_that_floods_standard_error_is_read_to_its_end(drive: Drive, tmp_path: Path) -> None:
     text = "i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done; exit 2"
-    assert (
-        drive("child", "60000", script(tmp_path, text)).stdout
-        == "1 place: ended with exit code 2: line 19999\n"
-    )
+    assert drive("child", "60000", script(tmp_path, text)).stdout == "1 ended with exit code 2: line 19999\n"
 
 
 def test_child_that_is_missing(drive: Drive, tmp_path: Path) -> None:
     out = drive("child", "1000", str(tmp_path / "nothing")).stdout
-    assert out == f"1 place: {tmp_path}/nothing: No such file or directory\n"
+    assert out == f"1 {tmp_path}/nothing: No such file or directory\n"
 
 
 def test_child_that_hangs_is_killed_with_its_group(drive: Drive, tmp_path: Path) -> None:
@@ -74,7 +71,7 @@ def test_child_that_hangs_is_killed_with_its_group(drive: Drive, tmp_path: Path)
     out = drive(
         "child", "300", script(tmp_path, f"sleep 1000 & echo $! > {pids}; echo $$ >> {pids}; wait")
     ).stdout
-    assert out == "2 place: took more than 300 ms\n"
+    assert out == "2 took more than 300 ms\n"
     for _ in range(100):
         if not any(Path(f"/proc/{pid}/cmdline").exists() and Path(f"/proc/{pid}/cmdline").read_bytes()
                    for pid in pids.read_text().split()):  # fmt: skip

@@ -52,10 +52,10 @@ def test_shape_is_certain(drive: Drive, arguments: tuple[str, ...]) -> None:
         (("-r1", "./app"), "user: relative"),
         (("-F", "file", "./app"), "user: nodefile"),
         (("--hint=compute_bound", "./app"), "user: hint"),
-        (("-n2", "./app"), "shape: ntasks differs from the job's"),
-        (("-N1", "./app"), "shape: nodes differs from the job's"),
+        (("-n1", "./app"), "shape: fewer nodes than the job has"),
+        (("-N1", "./app"), "shape: fewer nodes than the job has"),
+        (("-N3", "./app"), "shape: more nodes than the job has"),
         (("-N1-2", "./app"), "shape: nodes"),
-        (("-c2", "./app"), "shape: cpus-per-task differs from the job's"),
         (("-nfour", "./app"), "shape: ntasks"),
         (("--multi-prog", "file"), "shape: multi-prog"),
         (("-O", "./app"), "shape: overcommit"),
@@ -72,6 +72,43 @@ def test_shape_is_certain(drive: Drive, arguments: tuple[str, ...]) -> None:
 )
 def test_uncertain_command_line_stands_down(drive: Drive, arguments: tuple[str, ...], reason: str) -> None:
     assert drive("shape", *arguments, env=JOB).stdout.splitlines()[0] == f"-1 {reason}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "shape"),
+    [
+        (("-n2",), {}, "ntasks 2 cpus 1 nodes 2 per_node 0 all 0 exact 0 overlap 0"),
+        (("-n6", "-c2"), {}, "ntasks 6 cpus 2 nodes 2 per_node 0 all 0 exact 1 overlap 0"),
+        (("--overlap", "-N1", "-n2"), {}, "ntasks 2 cpus 1 nodes 1 per_node 0 all 1 exact 0 overlap 1"),
+        (("-n2",), {"SRUN_CPUS_PER_TASK": "2"}, "ntasks 2 cpus 2 nodes 2 per_node 0 all 0 exact 1 overlap 0"),
+        ((), {"SLURM_NTASKS": ""}, "ntasks 2 cpus 1 nodes 2 per_node 0 all 0 exact 0 overlap 0"),
+        (("--ntasks-per-node=3",), {"SLURM_NTASKS": ""}, "ntasks 6 cpus 1 nodes 2 per_node 3 all 1"),
+    ],
+)
+def test_step_of_another_size_has_its_own_shape(
+    drive: Drive, arguments: tuple[str, ...], env: dict[str, str], shape: str
+) -> None:
+    out = drive("shape", *arguments, "./app", env={**JOB, **env}).stdout.splitlines()
+    assert out[0] == "0 certain"
+    assert out[1].startswith(shape)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env"),
+    [
+        (("--threads-per-core=1",), {}),
+        (("--hint=nomultithread",), {}),
+        ((), {"SLURM_HINT": "nomultithread"}),
+        ((), {"SLURM_THREADS_PER_CORE": "1"}),
+    ],
+)
+def test_one_hardware_thread_of_a_core_is_asked_for(
+    drive: Drive, arguments: tuple[str, ...], env: dict[str, str]
+) -> None:
+    out = drive("shape", *arguments, "./app", env={**JOB, **env}).stdout.splitlines()
+    assert out[0] == "0 certain"
+    assert " one_thread 1 " in out[1]
+    assert " one_thread 0 " in drive("shape", "./app", env=JOB).stdout
 
 
 @pytest.mark.parametrize(
@@ -112,9 +149,14 @@ def test_variables_of_batch_scripts_are_no_obstacle(drive: Drive, env: dict[str,
     assert drive("shape", "./app", env={**JOB, **env}).stdout.startswith("0 certain\n")
 
 
-def test_job_without_a_number_of_tasks_stands_down(drive: Drive) -> None:
-    out = drive("shape", "./app", env={"SLURM_JOB_ID": "77", "SLURM_JOB_NUM_NODES": "2"}).stdout
-    assert out.startswith("-1 shape: the job names no number of tasks or nodes\n")
+def test_job_without_a_number_of_nodes_stands_down(drive: Drive) -> None:
+    out = drive("shape", "./app", env={"SLURM_JOB_ID": "77", "SLURM_NTASKS": "2"}).stdout
+    assert out.startswith("-1 shape: the job names no number of nodes\n")
+
+
+def test_one_task_is_no_step_to_place(drive: Drive) -> None:
+    out = drive("shape", "-n1", "./app", env={**JOB, "SLURM_JOB_NUM_NODES": "1"}).stdout
+    assert out.startswith("-1 shape: one task\n")
 
 
 def test_last_topo_option_counts_and_is_read_beside_other_reasons(drive: Drive) -> None:

@@ -44,14 +44,21 @@ def openmp_of(result: Any) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("user", "after"),
     [
-        ({}, {"OMP_NUM_THREADS": "2", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-1"}),
+        ({}, {"OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-1"}),
+        (
+            {"SLURM_CPUS_PER_TASK": "2"},
+            {"OMP_NUM_THREADS": "2", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-1"},
+        ),
         (
             {"OMP_NUM_THREADS": "7"},
             {"OMP_NUM_THREADS": "7", "OMP_PLACES": "cores", "GOMP_CPU_AFFINITY": "0-1"},
         ),
-        ({"OMP_PROC_BIND": "false"}, {"OMP_NUM_THREADS": "2", "OMP_PROC_BIND": "false"}),
-        ({"OMP_PLACES": "threads"}, {"OMP_NUM_THREADS": "2", "OMP_PLACES": "threads"}),
-        ({"GOMP_CPU_AFFINITY": "1"}, {"OMP_NUM_THREADS": "2", "GOMP_CPU_AFFINITY": "1"}),
+        (
+            {"OMP_PROC_BIND": "false", "SLURM_CPUS_PER_TASK": "2"},
+            {"OMP_NUM_THREADS": "2", "OMP_PROC_BIND": "false"},
+        ),
+        ({"OMP_PLACES": "threads"}, {"OMP_PLACES": "threads"}),
+        ({"GOMP_CPU_AFFINITY": "1"}, {"GOMP_CPU_AFFINITY": "1"}),
     ],
 )
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
@@ -64,8 +71,17 @@ def test_openmp_is_set_where_the_user_has_no_wish(
 
 
 def test_openmp_can_be_left_to_the_user(site: Site, placed: dict[str, str]) -> None:
-    assert openmp_of(site.task(**placed)) == {"OMP_NUM_THREADS": "1"}
-    assert openmp_of(site.task(**placed, FAKE_ARGS=f"{site.arguments} openmp=none")) == {}
+    asked = {**placed, "SLURM_CPUS_PER_TASK": "1"}
+    assert openmp_of(site.task(**asked)) == {"OMP_NUM_THREADS": "1"}
+    assert openmp_of(site.task(**asked, FAKE_ARGS=f"{site.arguments} openmp=none")) == {}
+
+
+def test_mask_stays_where_the_node_has_other_ranks_than_the_plan(site: Site, placed: dict[str, str]) -> None:
+    """A rank that is elsewhere would keep a mask that the plan gives to another one."""
+    before = site.task().cpus
+    assert site.task(**placed, SLURM_GTIDS="0").cpus == "0"
+    assert site.task(**placed, SLURM_GTIDS="0,1").cpus == before
+    assert site.records()[-1]["reason"] == "plan: has other ranks on this node"
 
 
 @pytest.mark.parametrize(("gpus", "after"), [("order", "1,0"), ("isolate", "1"), ("none", "0,1")])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from slurm_topo.errors import PlacementError
 from slurm_topo.model import Level, Machine
-from slurm_topo.placement.slots import make_slots
+from slurm_topo.placement.slots import make_slots, slots_of_places, with_spare
 
 
 def cluster(nodes: int, domains: int, cores: int, threads: int = 1) -> Machine:
@@ -93,6 +93,44 @@ def test_threads_of_a_core_are_counted_once() -> None:
 def test_more_ranks_than_cores_is_an_error() -> None:
     with pytest.raises(PlacementError, match="do not fit"):
         make_slots(cluster(1, 2, 2), [5], 1)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "expected"),
+    [
+        ([1], [(0, 1, 2, 3, 4, 5, 6, 7)]),
+        ([2], [(0, 1, 2, 3), (4, 5, 6, 7)]),
+        ([3], [(0, 2), (1, 3), (4, 5, 6, 7)]),
+        ([8], [(c,) for c in range(8)]),
+    ],
+)
+def test_spare_cores_go_to_the_nearest_rank(tasks: list[int], expected: list[tuple[int, ...]]) -> None:
+    machine = cluster(1, 2, 4)
+    grown = with_spare(machine, make_slots(machine, tasks, 1))
+    assert [tuple(sorted(slot)) for slot in grown.cores] == expected
+    assert grown.machine.cores == sum(tasks)
+
+
+@given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.data())
+def test_no_core_is_left_idle_and_no_rank_gets_less_than_it_asked_for(
+    domains: int, cores: int, width: int, data: st.DataObject
+) -> None:
+    machine = cluster(1, domains, cores)
+    slots = make_slots(machine, [data.draw(st.integers(0, domains * cores // width))], width)
+    grown = with_spare(machine, slots)
+    used = [c for slot in grown.cores for c in slot]
+    assert len(used) == len(set(used)) == (domains * cores if slots.cores else 0)
+    assert all(set(slot) <= set(larger) for slot, larger in zip(slots.cores, grown.cores, strict=True))
+
+
+def test_slots_of_given_places_are_those_places() -> None:
+    machine = cluster(2, 2, 2)
+    slots = slots_of_places(machine, [(1, [2, 3]), (0, [0]), (1, [0, 1]), (0, [3])])
+    assert slots.cores == ((0,), (3,), (4, 5), (6, 7))
+    with pytest.raises(PlacementError, match="share a core"):
+        slots_of_places(machine, [(0, [0, 1]), (0, [1])])
+    with pytest.raises(PlacementError, match="node n1"):
+        slots_of_places(machine, [(0, [0]), (1, [77])])
 
 
 @given(st.integers(1, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 3), st.booleans(), st.data())

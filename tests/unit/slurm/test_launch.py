@@ -10,6 +10,7 @@ import pytest
 from slurm_topo.config import Settings
 from slurm_topo.model import CommGraph, Level, Machine
 from slurm_topo.slurm.launch import plan_step
+from slurm_topo.slurm.layout import StepLayout
 from slurm_topo.slurm.plan import Plan
 
 SETTINGS = Settings(budget_s=5.0)
@@ -37,9 +38,15 @@ def ring(ranks: int, offset: int) -> CommGraph:
 
 
 def plan(
-    variant: str = "", settings: Settings = SETTINGS, ranks: int = 8, offset: int = 3, **shape: bool
+    variant: str = "",
+    settings: Settings = SETTINGS,
+    ranks: int = 8,
+    offset: int = 3,
+    exact: bool = False,
+    **shape: bool,
 ) -> Plan:
-    return plan_step(ring(ranks, offset), "ab", node(**shape), [ranks], 1, "1", settings, variant=variant)
+    layout = StepLayout([ranks], exact=exact)
+    return plan_step(ring(ranks, offset), "ab", node(**shape), layout, 1, "1", settings, variant=variant)
 
 
 def numas(made: Plan) -> list[int]:
@@ -61,6 +68,39 @@ def test_ranks_lie_as_drawn_unless_the_site_decides(variant: str, packing: str, 
     made = plan(variant, replace(SETTINGS, packing=packing))
     assert (made.decision, made.variant) == ("place", used)
     assert numas(made) == {"spread": [0, 0, 1, 1, 2, 2, 3, 3], "packed": [0] * 4 + [1] * 4}[used]
+
+
+@pytest.mark.parametrize(
+    ("variant", "exact", "width"), [("spread", False, 2), ("spread", True, 1), ("packed", False, 1)]
+)
+def test_cores_that_nobody_asked_for_are_in_the_masks_as_slurm_alone_would_have_it(
+    variant: str, exact: bool, width: int
+) -> None:
+    assert {len(place.cpus) for place in plan(variant, exact=exact).places} == {width}
+
+
+def test_step_that_exists_stays_on_its_nodes() -> None:
+    """Neither of Slurm's ways has the partners in one package; between the nodes nothing can be changed."""
+    one = node()
+    both = replace(
+        one,
+        groups=np.concatenate([one.groups, one.groups + 8], axis=1),
+        node=np.repeat([0, 1], 16).astype(np.int32),
+        node_names=("n1", "n2"),
+        pus=one.pus * 2,
+        numa=np.tile(one.numa, 2),
+    )
+    both = replace(
+        both,
+        levels=(*both.levels, Level("switch", 1e-5, 1e-8)),
+        groups=np.concatenate([both.groups, np.zeros((1, 32), dtype=np.int32)]),
+    )
+    where = np.arange(32, dtype=np.int32) % 2
+    made = plan_step(
+        ring(32, 14), "ab", both, StepLayout([16, 16], where), 1, "1", replace(SETTINGS, margin=0.0)
+    )
+    assert made.decision == "place"
+    assert [place.node for place in made.places] == where.tolist()
 
 
 def test_packed_plan_is_held_against_what_slurm_does_alone() -> None:

@@ -214,9 +214,13 @@ class Site:
         world: str = "",
         size: int = 8,
     ) -> None:
-        """Traces of a step in which ranks r and r + 4 exchange bytes."""
+        """Traces of a step in which ranks r and r + half of their number exchange bytes."""
         for node in nodes or sorted({host for host, _ in places}):
-            ranks = {r: (cpu, {(r + 4) % 8: nbytes}) for r, (host, cpu) in enumerate(places) if host == node}
+            ranks = {
+                r: (cpu, {(r + size // 2) % size: nbytes})
+                for r, (host, cpu) in enumerate(places)
+                if host == node
+            }
             content = trace_bytes(job, step, node, keys, ranks, size, world)
             self.write("traces", f"{job}.{step}.{node}.trace", content)
 
@@ -293,11 +297,11 @@ class Site:
         return found
 
     def spool_files(self) -> list[str]:
-        """Files in the user's spool, without the published graphs."""
+        """Files in the user's spool, without what was published: graphs and the advice for steps."""
         return sorted(
             str(p.relative_to(self.user_spool))
             for p in self.user_spool.rglob("*")
-            if p.is_file() and p.suffix != ".npz"
+            if p.is_file() and p.suffix != ".npz" and p.parent.name != "advice"
         )
 
 
