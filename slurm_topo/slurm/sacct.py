@@ -224,7 +224,8 @@ def _row(fields: Mapping[str, str]) -> AccountingRow | None:
     get = fields.get
     shown = get("JobID", "")
     allocated = values.tres(get("AllocTRES", ""))
-    array = re.match(r"^(\d+)_(\d+)", shown)
+    # Tasks that wait are one line, such as 100_[1-3].
+    array = re.match(r"^(\d+)_(\d+)?", shown)
     het = re.match(r"^(\d+)\+(\d+)", shown)
     return AccountingRow(
         job=int(raw[1]),
@@ -256,7 +257,7 @@ def _row(fields: Mapping[str, str]) -> AccountingRow | None:
         admin_comment=get("AdminComment", ""),
         comment=get("Comment", ""),
         array_job=int(array[1]) if array else None,
-        array_task=int(array[2]) if array else None,
+        array_task=int(array[2]) if array and array[2] else None,
         het_job=int(het[1]) if het else None,
         het_offset=int(het[2]) if het else None,
     )
@@ -299,7 +300,8 @@ def _rows_of_json(job: Mapping[str, Any]) -> Iterator[AccountingRow]:
         elapsed_s=values.number(when.get("elapsed")),
         state=values.state((job.get("state") or {}).get("current")),
         exit_code=_exit_code(job.get("exit_code") or {}),
-        nodes=values.count(job.get("allocation_nodes")),
+        # 0: it never had any.
+        nodes=values.count(job.get("allocation_nodes")) or None,
         cpus=values.count(counts.get("cpu")),
         tasks=None,
         gpus=values.gpus(allocated),
@@ -329,11 +331,13 @@ def _step_of_json(
     identity = step.get("step", {}).get("id", "")
     if isinstance(identity, dict):
         # 21.08: {"job_id": 5, "step_id": "batch"}.
-        identity = f"{job}.{identity.get('step_id', '')}"
+        identity = identity.get("step_id", "")
+    # 22.05 names the step alone, later releases "5.batch".
+    name = str(identity)
     statistics = step.get("statistics") or {}
     return AccountingRow(
         job=job,
-        step=str(identity).partition(".")[2],
+        step=name.partition(".")[2] if "." in name else name,
         name=step.get("step", {}).get("name", ""),
         **common,
         submitted=submitted,

@@ -84,3 +84,13 @@ def test_jobs_of_slurmctld(shared_data):
     assert [j.job for j in jobs][:2] == [1879824, 1903070]
     assert jobs[2].fields["JobName"] == "OOD Code Server"
     assert jobs[0].nodes == ()
+
+
+def test_steps_of_json_as_each_release_names_them():
+    """21.08 in a dictionary, 22.05 alone, later releases with the job."""
+    when = {"start": 100, "end": 110, "elapsed": 10}
+    names = [{"job_id": 5, "step_id": "batch"}, "batch", 0, "5.batch", "5.0", "0"]
+    steps = [{"step": {"id": name, "name": "x"}, "time": when, "state": "COMPLETED"} for name in names]
+    job = {"job_id": 5, "time": when | {"submission": 90}, "state": {"current": "COMPLETED"}, "steps": steps}
+    _, *rows = parse_sacct_json(json.dumps({"jobs": [job]}))
+    assert [row.step for row in rows] == ["batch", "batch", "0", "batch", "0", "0"]
