@@ -75,6 +75,8 @@ class Settings:
         where that is at least as sure as this (0..1); 1: never.
     budget_s : float
         Seconds that the search at launch may take.
+    ahead_s : float
+        Seconds of a pass of sync for placements ahead of time, at the lowest priority; 0: none.
     objective : str
         What a launch minimises: sum, load or auto (docs/placement.md).
     accounting : str
@@ -96,6 +98,7 @@ class Settings:
     margin: float = 0.02
     scale_confidence: float = 0.8
     budget_s: float = 0.3
+    ahead_s: float = 60.0
     objective: str = "auto"
     accounting: str = "sacct"
 

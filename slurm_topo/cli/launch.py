@@ -66,6 +66,7 @@ def run_launch(settings: Settings, options: LaunchOptions) -> None:
         settings,
         options.seed,
         os.environ.get("SLURM_TOPO_JOB_VARIANT", ""),
+        known_order(options.graph, graph.ranks),
     )
     if plan.places and allocation.gpus_by_node:
         from slurm_topo.slurm.gpus import owned_gpus, with_gpus
@@ -73,6 +74,18 @@ def run_launch(settings: Settings, options: LaunchOptions) -> None:
         plan = with_gpus(plan, graph, owned_gpus(cluster, allocation))
     write_plan(plan, options.plan)
     click.echo(summary(plan))
+
+
+def known_order(graph_file: str, ranks: int) -> list[int] | None:
+    """What was found ahead of time for this graph; a damaged file is named, and the launch does without."""
+    from slurm_topo.errors import InputError
+    from slurm_topo.slurm.start import read_start, start_file
+
+    try:
+        return read_start(start_file(graph_file), ranks)
+    except InputError as error:
+        click.echo(f"slurm-topo: {error}", err=True)
+        return None
 
 
 def description_of(settings: Settings) -> Cluster:

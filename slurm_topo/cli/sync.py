@@ -179,6 +179,7 @@ def _report(result: SyncResult, quiet: bool) -> None:
         click.echo(
             f"{result.jobs} jobs, {outcome.traces} traces, {outcome.records} records; "
             f"{result.written} advice files, {result.graphs} graphs written"
+            + (f"; {result.starts} placements found ahead of time" if result.starts else "")
             + (f"; {len(outcome.rejected)} files set aside" if outcome.rejected else "")
             + (f"; {len(result.open_jobs)} jobs with files still run" if result.open_jobs else "")
         )

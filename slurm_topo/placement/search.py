@@ -52,7 +52,7 @@ LAUNCH = Effort(
 )
 BEST = Effort(
     seconds_at_128=1.4,
-    growth=0.83,
+    growth=0.8,
     starts=0.1,
     trial=0.03,
     rounds=1,

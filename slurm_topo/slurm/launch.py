@@ -6,6 +6,7 @@ Started by the SPANK plugin in srun, with a deadline. Whatever is not certain en
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from slurm_topo.placement.load import baseline_values, objective_value
 from slurm_topo.placement.slots import Slots, make_slots, with_spare
 from slurm_topo.slurm.layout import StepLayout
 from slurm_topo.slurm.plan import Plan, RankPlace
+from slurm_topo.slurm.start import seat
 
 # The kernel's policy for each setting of `memory`. Preferred memory that is full gives way to the next.
 _POLICIES = {
@@ -39,6 +41,7 @@ def plan_step(
     settings: Settings,
     seed: int = 0,
     variant: str = "",
+    order: Sequence[int] | None = None,
 ) -> Plan:
     """Plan of a step on the allocation that Slurm gave.
 
@@ -57,6 +60,8 @@ def plan_step(
     variant
         ``spread`` or ``packed`` as drawn for this job, which counts where ``packing`` is ``learn``; empty:
         ``spread``.
+    order
+        Ranks in the order of a placement that was found ahead of time (:mod:`slurm_topo.slurm.start`).
 
     Returns
     -------
@@ -87,6 +92,7 @@ def plan_step(
             effort="launch",
             budget_s=settings.budget_s,
             seed=seed,
+            start=None if order is None else seat(order, slots.machine),
             objective=settings.objective,
         )
     else:

@@ -13,7 +13,7 @@ _DAY_S = 86400
 GRAPH_S = 30 * _DAY_S
 # Of the graphs that no advice names, so many stay: the newest.
 MOST_GRAPHS = 100
-_GRAPH = re.compile(r"^([0-9a-f]{1,64})\.npz$")
+_GRAPH = re.compile(r"^([0-9a-f]{1,64})\.(npz|start)$")
 # Under these names files are written before they are renamed (docs/formats.md).
 _HALF = re.compile(r"^\..+\.(npz|plan)\.\w+$|\.trace\.\d+\.tmp$")
 

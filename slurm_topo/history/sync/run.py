@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from slurm_topo.history.database import database_errors, transaction
 from slurm_topo.history.schema import files, graphs, jobs
 from slurm_topo.history.store import History, open_history
 from slurm_topo.history.sync import accounting, advice, judge, measure, packing, scaled, stepkeys
+from slurm_topo.history.sync.ahead import search_ahead
 from slurm_topo.history.sync.cluster import update_cluster
 from slurm_topo.history.sync.files import SpoolDeniedError, SpoolError
 from slurm_topo.history.sync.inbox import list_jobs
@@ -67,6 +69,7 @@ class SyncResult:
     written: int = 0
     removed: int = 0
     graphs: int = 0
+    starts: int = 0
     pruned: int = 0
     open_jobs: list[int] = field(default_factory=list)
     error: SlurmTopoError | None = None
@@ -137,6 +140,8 @@ def sync_once(
         hook("scaled")
         _publish(settings, history, now, result)
         hook("published")
+        if cluster and settings.ahead_s > 0:
+            _search_ahead(settings, history, cluster, now, result)
         _prune(settings, history, now, result)
         with transaction(history.engine) as connection:
             set_state(connection, "last_sync", str(now))
@@ -342,6 +347,21 @@ def _publish_graphs(settings: Settings, history: History, uid: int, digests: set
                 spool.write("graphs", name, content)
                 written += 1
     return written
+
+
+def _search_ahead(
+    settings: Settings, history: History, cluster: Cluster, now: int, result: SyncResult
+) -> None:
+    """Starts for the graphs that are published, in folders that can be written."""
+    with history.engine.connect() as connection:
+        wanted = advice.wanted_graphs(connection, settings, now)
+    try:
+        users = set(spool_users(settings.spool))
+    except SpoolError:
+        return
+    mine = {uid: digests for uid, digests in wanted.items() if uid in users and os.geteuid() in (0, uid)}
+    result.starts, warnings = search_ahead(settings, history, cluster, mine)
+    result.outcome.warnings += warnings
 
 
 def _prune(settings: Settings, history: History, now: int, result: SyncResult) -> None:

@@ -103,6 +103,7 @@ class Site:
             kill_switch=str(self.folder / "disabled"),
             arm="enforce",
             holdout=0.1,
+            ahead_s=0.0,
         )
         Path(self.settings.spool).mkdir(mode=0o1777)
         self.user_spool.mkdir(mode=0o700)
