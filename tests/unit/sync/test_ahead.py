@@ -65,9 +65,9 @@ def test_launch_holds_what_was_found_even_without_time_to_search(site):
     graph = CommGraph(8, source, target, np.full(4, 1e6), np.zeros(4), np.zeros(4))
     order = [0, 5, 1, 7, 2, 4, 3, 6]
     settings = Settings(budget_s=1e-9, objective="sum")
-    known = plan_step(graph, "ab", machine, StepLayout((2,) * 4), 1, "1", settings, order=order)
+    known = plan_step(graph, "ab", machine, StepLayout([2] * 4), 1, "1", settings, order=order)
     assert (known.decision, known.solver) == ("place", "start")
-    assert plan_step(graph, "ab", machine, StepLayout((2,) * 4), 1, "1", settings).solver != "start"
+    assert plan_step(graph, "ab", machine, StepLayout([2] * 4), 1, "1", settings).solver != "start"
 
 
 def test_order_keeps_neighbours_together_on_another_shape():
