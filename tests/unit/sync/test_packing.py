@@ -83,6 +83,14 @@ def test_few_runs_prove_nothing():
     assert not found.other_is_faster
 
 
+def test_difference_that_is_not_worth_it_changes_nothing():
+    for other, faster in ((99.0, False), (97.0, True)):
+        found = compare([100.0] * 40, [other] * 40)
+        assert found is not None
+        assert found.z > 5
+        assert found.other_is_faster == faster
+
+
 def test_statistic_is_that_of_mann_and_whitney():
     # By hand: of the 6 x 5 pairs 24 have the second time below the first and 2 are equal, U = 25 of 30.
     used, other = [9.0, 7.0, 8.0, 6.0, 5.0, 7.0], [4.0, 5.0, 3.0, 7.0, 2.0]
