@@ -98,6 +98,6 @@ def slurm_conf(shape: Shape) -> str:
     names = ",".join(node.name for node in shape.nodes)
     lines += [
         shape.node_lines(),
-        f"PartitionName=all Nodes={names} Default=YES State=UP OverSubscribe=NO DefaultTime=5",
+        f"PartitionName=all Nodes={names} Default=YES State=UP OverSubscribe=NO DefaultTime=60",
     ]
     return "\n".join(lines) + "\n"

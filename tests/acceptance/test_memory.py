@@ -49,11 +49,12 @@ def test_machine_has_memory_without_cpus(memory: Results, passed: Passed) -> Non
 
 
 def test_default_memory_is_never_the_fast_one(memory: Results, passed: Passed) -> None:
-    passed(memory, "30-policies")
+    passed(memory, "30-plain")
     check_placed(memory, MEMORY, "plain", 8)
 
 
-def test_strict_memory_is_bound(memory: Results) -> None:
+def test_strict_memory_is_bound(memory: Results, passed: Passed) -> None:
+    passed(memory, "30-strict")
     for rank in placed(memory, "strict", 8):
         numa = own_numa(rank)
         assert (rank.policy, rank.policy_nodes) == (BIND, {numa})
@@ -61,7 +62,8 @@ def test_strict_memory_is_bound(memory: Results) -> None:
         assert rank.mapped == {numa: 1024}
 
 
-def test_interleaved_memory_goes_round_the_nodes_of_the_job(memory: Results) -> None:
+def test_interleaved_memory_goes_round_the_nodes_of_the_job(memory: Results, passed: Passed) -> None:
+    passed(memory, "30-interleave")
     for rank in placed(memory, "interleave", 8):
         assert (rank.policy, rank.policy_nodes) == (INTERLEAVE, {0, 1, 2, 3})
         assert rank.numa_maps.split()[1] == "interleave:0-3"
@@ -70,7 +72,8 @@ def test_interleaved_memory_goes_round_the_nodes_of_the_job(memory: Results) -> 
         assert min(rank.mapped[numa] for numa in range(4)) >= 128
 
 
-def test_fast_memory_of_the_own_socket_is_preferred(memory: Results) -> None:
+def test_fast_memory_of_the_own_socket_is_preferred(memory: Results, passed: Passed) -> None:
+    passed(memory, "30-hbm")
     for rank in placed(memory, "hbm", 8):
         fast = MEMORY.hbm_of(own_numa(rank))
         assert (rank.policy, rank.policy_nodes) == (PREFERRED, {fast})
@@ -91,7 +94,8 @@ def test_fast_memory_that_is_full_gives_way_to_ordinary_memory(memory: Results, 
     assert sum(count for numa, count in pages.items() if numa < 4) > 48 * 256
 
 
-def test_no_policy_can_be_asked_for(memory: Results) -> None:
+def test_no_policy_can_be_asked_for(memory: Results, passed: Passed) -> None:
+    passed(memory, "30-none")
     assert {rank.policy for rank in placed(memory, "none", 8)} == {DEFAULT}
 
 

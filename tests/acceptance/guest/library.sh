@@ -25,7 +25,7 @@ setting() { sed -i "s|^$1 = .*|$1 = $2|" /etc/slurm-topo/slurm-topo.toml; }
 hold() {
 	local job node=$1 cores=$2
 	shift 2
-	job=$(su bob -c "sbatch --parsable -J hold -o /dev/null --topo=off -w $node -n $cores $* --wrap 'sleep 900'")
+	job=$(su bob -c "sbatch --parsable -J hold -o /dev/null --topo=off -w $node -n $cores $* --wrap 'sleep 3000'")
 	wait_running $job
 	echo $job
 }
