@@ -11,6 +11,9 @@
 /* sbatch, salloc and srun: registers --topo. */
 void st_option_register(spank_t spank);
 
+/* sbatch and salloc. */
+void st_allocator_init(void);
+
 /* srun, before it reads its environment and options. */
 void st_srun_init(const struct st_args *args);
 

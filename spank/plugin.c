@@ -31,6 +31,8 @@ int slurm_spank_init(spank_t spank, int argc, char **argv)
 	args = arguments(argc, argv);
 	if (args && context == S_CTX_LOCAL)
 		st_srun_init(args);
+	else if (args && context == S_CTX_ALLOCATOR)
+		st_allocator_init();
 	else if (args && context == S_CTX_REMOTE)
 		st_step_begin();
 	return 0;

@@ -162,6 +162,8 @@ static void read_environment(struct reading *reading)
 	const char *hint = getenv("SLURM_HINT"), *threads = getenv("SLURM_THREADS_PER_CORE"),
 		   *tres = getenv("SLURM_TRES_PER_TASK");
 
+	if (getenv(ST_NO_KILL))
+		stand_down(reading, "shape", "a job with --no-kill");
 	if (is_nested())
 		stand_down(reading, "shape", "inside another step");
 	/* From 23.11 on -c is written there, too. */

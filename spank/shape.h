@@ -4,6 +4,9 @@
 
 #include "options.h"
 
+/* Set in jobs that were submitted with --no-kill. */
+#define ST_NO_KILL "SLURM_TOPO_JOB_NO_KILL"
+
 struct st_shape {
 	uint32_t ntasks;
 	uint32_t job_ntasks; /* of the job, 0: it names none */

@@ -8,7 +8,11 @@ local NAMES = { [0] = "off", "observe", "advise", "enforce" }
 -- Variables with which users fix the places of ranks themselves: srun reads them.
 local FIXED = { "SLURM_HOSTFILE", "SLURM_CPU_BIND", "SLURM_DISTRIBUTION", "SLURM_MEM_BIND", "SLURM_GPU_BIND", "SLURM_HINT" }
 -- Options of sbatch that do the same.
-local FIXED_OPTIONS = { "%-%-distribution", "%-m[ \t=%a]", "%-%-mem%-bind", "%-%-gpu%-bind", "%-%-hint", "%-%-cpu%-bind" }
+local FIXED_OPTIONS = { "%-%-distribution", "%-m[ \t=%a]", "%-%-mem%-bind", "%-%-gpu%-bind", "%-%-cpu%-bind" }
+-- A node that is lost stays in the variables of the job that goes on without it.
+local NO_KILL = { "%-%-no%-kill", "%-k[ \t=]", "%-k$" }
+-- The only hint that says nothing of places.
+local HARMLESS_HINT = "nomultithread"
 
 local function has(list, value)
   if type(list) ~= "table" or not value then
@@ -35,24 +39,34 @@ local function partition_denied(list, partitions)
   return false
 end
 
--- An #SBATCH line before the first command that fixes the places of the ranks.
-local function fixed_in_script(script)
-  if not script or not script:find("#SBATCH", 1, true) then
-    return false
-  end
-  for line in script:gmatch("[^\n]+") do
-    local options = line:match("^#SBATCH[ \t]+(.*)$")
-    if options then
-      for i = 1, #FIXED_OPTIONS do
-        if (" " .. options):find("[ \t]" .. FIXED_OPTIONS[i]) then
-          return true
-        end
-      end
-    elseif not line:find("^[ \t\r]*#") and not line:find("^[ \t\r]*$") then
-      return false
+local function has_option(options, patterns)
+  for i = 1, #patterns do
+    if (" " .. options):find("[ \t]" .. patterns[i]) then
+      return true
     end
   end
   return false
+end
+
+-- Why an #SBATCH line before the first command leaves the job alone; nil where none does.
+local function word_in_script(script)
+  if not script or not script:find("#SBATCH", 1, true) then
+    return nil
+  end
+  for line in script:gmatch("[^\n]+") do
+    local options = line:match("^#SBATCH[ \t]+(.-)[ \t\r]*$")
+    if options then
+      local hint = options:match("%-%-hint[ \t=]+(%S+)")
+      if has_option(options, FIXED_OPTIONS) or (hint and hint ~= HARMLESS_HINT) then
+        return "fixed"
+      elseif has_option(options, NO_KILL) then
+        return "no-kill"
+      end
+    elseif not line:find("^[ \t\r]*#") and not line:find("^[ \t\r]*$") then
+      return nil
+    end
+  end
+  return nil
 end
 
 -- One word where the job is left alone, nil otherwise.
@@ -77,14 +91,12 @@ function M.stand_down(job, lookup, settings)
     return "user-list"
   end
   for i = 1, #FIXED do
-    if lookup(FIXED[i]) then
+    local value = lookup(FIXED[i])
+    if value and not (FIXED[i] == "SLURM_HINT" and value == HARMLESS_HINT) then
       return "fixed"
     end
   end
-  if fixed_in_script(job.script) then
-    return "fixed"
-  end
-  return nil
+  return word_in_script(job.script)
 end
 
 -- The lowest of the arms; unknown words count as off, nil does not count.

@@ -134,6 +134,7 @@ def _only(machine: Machine, cores: NDArray[np.integer]) -> Machine:
         pus=tuple(machine.pus[c] for c in chosen),
         numa=machine.numa[chosen],
         hbm=tuple(machine.hbm[c] for c in chosen) if machine.hbm else (),
+        link_bandwidth=None if machine.link_bandwidth is None else machine.link_bandwidth[:, chosen],
         # Between nodes only: inside one the tree is all there is.
         distances=None,
     )

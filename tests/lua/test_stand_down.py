@@ -28,6 +28,9 @@ def reason(job) -> str:
         ({"script": "#!/bin/sh\n#SBATCH --distribution=block:cyclic\nsrun ./a\n"}, "fixed"),
         ({"script": "#!/bin/sh\n\n# note\n#SBATCH -n 4 --mem-bind=local\nsrun ./a\n"}, "fixed"),
         ({"name": None, "script": None, "argv": {0: "python3"}}, "no-key"),
+        ({"script": "#!/bin/sh\n#SBATCH --hint=compute_bound\nsrun ./a\n"}, "fixed"),
+        ({"script": "#!/bin/sh\n#SBATCH -N2 --no-kill\nsrun ./a\n"}, "no-kill"),
+        ({"script": "#!/bin/sh\n#SBATCH -k\nsrun ./a\n"}, "no-kill"),
     ],
 )
 def test_job_is_left_alone(start, fields, word):
@@ -202,3 +205,11 @@ def test_job_name_cannot_inject_a_format(start):
     controller.write(key, "rubbish\n")
     assert controller.submit(controller.job({}, name="%s%d%n")) == 0
     assert "%s%d%n" in controller.logged[0]
+
+
+def test_one_thread_a_core_is_no_obstacle(start):
+    for environment, line in (({"SLURM_HINT": "nomultithread"}, ""), ({}, "#SBATCH --hint=nomultithread\n")):
+        controller = start()
+        job = controller.job(environment, script=f"#!/bin/sh\n{line}srun ./a\n")
+        controller.submit(job)
+        assert job.marks["ARM"] == "enforce"

@@ -154,6 +154,21 @@ def test_job_without_a_number_of_nodes_stands_down(drive: Drive) -> None:
     assert out.startswith("-1 shape: the job names no number of nodes\n")
 
 
+def test_job_that_goes_on_without_lost_nodes_is_left_alone(drive: Drive) -> None:
+    out = drive("shape", "./app", env={**JOB, "SLURM_TOPO_JOB_NO_KILL": "1"}).stdout
+    assert out.startswith("-1 shape: a job with --no-kill\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [(("--no-kill", "job.sh"), True), (("-N2", "-k", "job.sh"), True), (("-N2", "job.sh"), False)],
+)
+def test_sbatch_tells_srun_of_no_kill(drive: Drive, arguments: tuple[str, ...], told: bool) -> None:
+    env = {"FAKE_CONTEXT": "allocator", "FAKE_ARGS": "", "SLURM_TOPO_JOB_NO_KILL": "" if told else "1"}
+    out = drive("init", *arguments, env=env).stdout
+    assert ("now SLURM_TOPO_JOB_NO_KILL=1\n" in out) == told
+
+
 def test_one_task_is_no_step_to_place(drive: Drive) -> None:
     out = drive("shape", "-n1", "./app", env={**JOB, "SLURM_JOB_NUM_NODES": "1"}).stdout
     assert out.startswith("-1 shape: one task\n")
