@@ -36,6 +36,8 @@ class PlaceOptions:
     fixed: tuple[str, ...] = ()
     start: str | None = None
     distances: str | None = None
+    explain: bool = False
+    draw: str | None = None
 
 
 @click.command("place", short_help="Match a communication graph with a machine.")
@@ -94,6 +96,12 @@ class PlaceOptions:
     metavar="FILE",
     help="What a byte costs between all cores or all nodes: a symmetric matrix (.npz, .mtx).",
 )
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Say why: cost by level, the pairs that pay most, what more search, nodes or switches would bring.",
+)
+@click.option("--draw", metavar="FILE", help="Draw traffic and machine before and after (.svg, .png).")
 @click.option("--start", metavar="FILE", help="A placement to start from: JSON of place, or a core a rank.")
 @click.option(
     "--allocation",
@@ -135,6 +143,8 @@ def place(
     fixed: tuple[str, ...],
     start: str | None,
     distances: str | None,
+    explain: bool,
+    draw: str | None,
 ) -> None:
     """Match a communication graph with a machine.
 
@@ -145,8 +155,10 @@ def place(
         from slurm_topo.cli.launch import LaunchOptions, run_launch
         from slurm_topo.config import load_settings
 
-        if cores or cores_per_rank > 1 or fixed or start or distances:
-            raise click.UsageError("--cores, --cores-per-rank, --fix, --start, --distances go with --machine")
+        if cores or cores_per_rank > 1 or fixed or start or distances or explain or draw:
+            raise click.UsageError(
+                "--cores, --cores-per-rank, --fix, --start, --distances, --explain, --draw go with --machine"
+            )
         if machine or not plan:
             raise click.UsageError("--allocation slurm takes --plan FILE and no --machine")
         settings = load_settings((ctx.obj or {}).get("config_file"), budget_s=budget, objective=objective)
@@ -172,19 +184,32 @@ def place(
             fixed=fixed,
             start=start,
             distances=distances,
+            explain=explain,
+            draw=draw,
         )
     )
 
 
 def run_place(options: PlaceOptions) -> None:
     """Read, place, write."""
+    from slurm_topo.cli.place_draw import check_picture, draw_file
+    from slurm_topo.cli.place_explain import explain_problem, explain_text
     from slurm_topo.cli.place_table import as_table, describe
 
     problem = read_problem(options)
+    if options.draw:
+        check_picture(options.draw)
     with termination_as_interrupt():
         placement = _solve(problem, options)
-    text = json.dumps(describe(problem, placement)) + "\n"
-    emit(text if options.format == "json" else as_table(problem, placement), options.output)
+    said = explain_problem(problem, placement, options.effort) if options.explain else None
+    if options.draw:
+        draw_file(problem, placement, options.draw)
+    if options.format == "json":
+        document = describe(problem, placement) | ({"explain": said} if said else {})
+        emit(json.dumps(document) + "\n", options.output)
+    else:
+        more = "\n" + explain_text(problem, said) if said else ""
+        emit(as_table(problem, placement) + more, options.output)
 
 
 def read_problem(options: PlaceOptions) -> Problem:

@@ -22,6 +22,7 @@ from slurm_topo.placement.load import objective_value
 from slurm_topo.placement.native import Control, Instance
 from slurm_topo.placement.relief import relieve
 from slurm_topo.placement.search import BEST, LAUNCH, Search
+from slurm_topo.placement.search import Effort as Work
 
 Effort = Literal["launch", "best"]
 EFFORTS = {"launch": LAUNCH, "best": BEST}
@@ -33,7 +34,7 @@ def place(
     graph: CommGraph,
     machine: Machine,
     *,
-    effort: Effort = "launch",
+    effort: Effort | Work = "launch",
     budget_s: float | None = None,
     seed: int = 0,
     start: NDArray[np.integer] | None = None,
@@ -48,7 +49,7 @@ def place(
         Who sent how much to whom, n ranks.
     machine : Machine
         At least n cores.
-    effort : {"launch", "best"}
+    effort : {"launch", "best"} or Effort of search.py
         How much work the search is worth: for a launch that waits for it, or ahead of time.
     budget_s : float, optional
         Seconds of elapsed time after which the search ends with the best that it has. The amount of work is
@@ -77,10 +78,11 @@ def place(
     -----
     A KeyboardInterrupt during the search ends it; the best placement so far is returned.
     """
-    if effort not in EFFORTS:
+    if not isinstance(effort, Work) and effort not in EFFORTS:
         raise PlacementError(f"effort {effort!r} is unknown; it is one of {', '.join(EFFORTS)}")
     if objective not in OBJECTIVES:
         raise PlacementError(f"objective {objective!r} is unknown; it is one of {', '.join(OBJECTIVES)}")
+    work = effort if isinstance(effort, Work) else EFFORTS[effort]
     began = time.process_time()
     if machine.distances is not None and objective != "sum":
         raise PlacementError(
@@ -103,7 +105,7 @@ def place(
         cheapest = min(starts, key=lambda name: cost(graph, machine, starts[name]))
         search = _search if machine.distances is None else _search_distances
         for placement, name in search(
-            graph, machine, starts, cheapest, best, effort, limit, seed, pinned, endings
+            graph, machine, starts, cheapest, best, work, limit, seed, pinned, endings
         ):
             if judge.key(placement) < judge.key(found):
                 found, solver = placement, name
@@ -185,7 +187,7 @@ def _search(
     starts: Mapping[str, Ints],
     cheapest: str,
     best: str,
-    effort: Effort,
+    work: Work,
     limit: _Limit,
     seed: int,
     pinned: Mapping[int, int],
@@ -208,7 +210,7 @@ def _search(
             local = index[starts[name]]
             if (local >= 0).all():
                 search.offer(_with_free_cores(local, cores.size), name)
-        _run(lambda: search.run(EFFORTS[effort], graph.ranks), control)
+        _run(lambda: search.run(work, graph.ranks), control)
         endings.append(_ending(control))
     found = {search.best_name: search.best}
     if loads_too and not control.stopped():
@@ -216,11 +218,11 @@ def _search(
         if (local >= 0).all():
             found.setdefault(best, _with_free_cores(local, cores.size))
         control = Control(limit.end())
-        work = EFFORTS[effort].work(graph.ranks)
+        budget = work.work(graph.ranks)
         better: dict[str, Ints] = {}
         _run(
             lambda: better.update(
-                relieve(graph, machine, cores, found, fixed, limit.objective, work, seed, control)
+                relieve(graph, machine, cores, found, fixed, limit.objective, budget, seed, control)
             ),
             control,
         )
@@ -235,7 +237,7 @@ def _search_distances(
     starts: Mapping[str, Ints],
     cheapest: str,
     best: str,
-    effort: Effort,
+    work: Work,
     limit: _Limit,
     seed: int,
     pinned: Mapping[int, int],
@@ -247,7 +249,7 @@ def _search_distances(
         tree = replace(machine, distances=None)
         half = _Limit(limit.began, None if limit.budget_s is None else SUM_SHARE * limit.budget_s, "sum")
         for placement, name in _search(
-            graph, tree, starts, cheapest, best, effort, half, seed, pinned, endings
+            graph, tree, starts, cheapest, best, work, half, seed, pinned, endings
         ):
             known.setdefault(name, _with_free_cores(placement, machine.cores))
     fixed = None
@@ -255,9 +257,9 @@ def _search_distances(
         fixed = np.zeros(machine.cores, dtype=np.uint8)
         fixed[list(pinned)] = 1
     control = Control(limit.end())
-    work = EFFORTS[effort].work(graph.ranks)
+    budget = work.work(graph.ranks)
     found: list[tuple[Ints, str]] = []
-    _run(lambda: found.append(assign(graph, machine, known, fixed, work, seed, control)), control)
+    _run(lambda: found.append(assign(graph, machine, known, fixed, budget, seed, control)), control)
     endings.append(_ending(control))
     return [(placement[: graph.ranks], name) for placement, name in found]
 

@@ -91,6 +91,24 @@ class Canvas:
         )
         self._reach(x + width, y + height)
 
+    def filled(
+        self,
+        fill: str,
+        x: float,
+        y: float,
+        width: float,
+        height: float,
+        tip: str = "",
+        stroke: str = "#333333",
+    ) -> None:
+        """A rectangle of any colour."""
+        inner = f"<title>{escape(tip)}</title>" if tip else ""
+        self.parts.append(
+            f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" '
+            f'fill="{fill}" stroke="{stroke}">{inner}</rect>'
+        )
+        self._reach(x + width, y + height)
+
     def text(
         self, x: float, y: float, text: str, size: float = 11, bold: bool = False, anchor: str = "start",
         fill: str = "#111111",

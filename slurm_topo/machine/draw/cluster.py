@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from slurm_topo.machine.cluster import Cluster
 from slurm_topo.machine.clustershow import cluster_summary
-from slurm_topo.machine.draw.canvas import STYLES, Canvas, fitted, text_width
+from slurm_topo.machine.draw.canvas import Canvas, fitted, text_width
 from slurm_topo.units import fold_hostlist, format_rate
 
 _ROW, _INDENT, _NODES, _WIDEST = 30.0, 36.0, 420.0, 330.0
@@ -78,15 +78,10 @@ def _draw_nodes(
     for name, members in by_class.items():
         label = f"{len(members)} x {name}"
         width = max(_NODES * len(members) / most, text_width(label, 10) + 12)
-        _filled(canvas, fills[name], x, y, width, _ROW - 6, f"{name}: {fold_hostlist(members)}")
+        canvas.filled(fills[name], x, y, width, _ROW - 6, f"{name}: {fold_hostlist(members)}")
         canvas.text(x + 6, y + 16, label, 10)
         x += width + 4
     canvas.text(x + 4, y + 16, fitted(fold_hostlist(nodes), 10, 360), 10, fill="#444444")
-
-
-def _filled(canvas: Canvas, fill: str, x: float, y: float, width: float, height: float, tip: str) -> None:
-    canvas.box("switch", x, y, width, height, tip)
-    canvas.parts[-1] = canvas.parts[-1].replace(STYLES["switch"][0], fill, 1)
 
 
 def _draw_classes(canvas: Canvas, summary: dict[str, object], fills: dict[str, str], y: float) -> float:
@@ -95,7 +90,7 @@ def _draw_classes(canvas: Canvas, summary: dict[str, object], fills: dict[str, s
     entries = summary["classes"]
     for entry in entries if isinstance(entries, list) else []:
         levels = ", ".join(f"{count} {level}" for level, count in entry["levels"].items())
-        _filled(canvas, fills[entry["name"]], 20, y, 22, 14, entry["name"])
+        canvas.filled(fills[entry["name"]], 20, y, 22, 14, entry["name"])
         words = f"{entry['name']}: {entry['nodes']} nodes of {entry['cores']} cores, {entry['pus']} PUs"
         canvas.text(50, y + 11, fitted(f"{words} ({levels or 'one group'}; {entry['from']})", 11, 900), 11)
         y += 20
