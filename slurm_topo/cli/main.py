@@ -26,6 +26,7 @@ COMMANDS = {
     "compare": ("slurm_topo.cli.compare", "compare", "Cost before and after, as an audit report."),
     "demo": ("slurm_topo.cli.demo", "demo", "The main job, end to end, in the lab."),
     "judge": ("slurm_topo.cli.judge", "judge", "Simulated times of placements, by SimGrid."),
+    "doctor": ("slurm_topo.cli.doctor", "doctor", "Check Slurm's files and ours against the hardware."),
     "lab": ("slurm_topo.cli.lab", "lab", "A throwaway multi-node Slurm cluster on this machine."),
     "machine": ("slurm_topo.cli.machine", "machine", "Show, import and capture machines."),
     "place": ("slurm_topo.cli.place", "place", "Match a communication graph with a machine."),

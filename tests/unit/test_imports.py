@@ -17,7 +17,7 @@ LAYERS = (
     ("machine",),
     ("placement", "judge"),
     ("slurm",),
-    ("history",),
+    ("history", "doctor"),
     ("report", "campaign"),
     ("lab",),
     ("cli",),
