@@ -3,7 +3,7 @@
 local M = {}
 
 -- Only the end of a very long script is looked at, and only so many of its lines.
-local TAIL, LINE_LIMIT, CANDIDATES = 65536, 4096, 20
+local TAIL, NEAR, LINE_LIMIT, CANDIDATES = 65536, 4096, 4096, 20
 -- Variables are looked up in scripts of at most so many bytes, and so many of them.
 local SEARCHED, LOOKUPS = 16384, 6
 
@@ -256,17 +256,13 @@ local function launched(words, script)
   return program(expanded(words, index, script))
 end
 
--- Name of the program of a script, nil where none is found.
-function M.of_script(script)
-  script = #script > TAIL and script:sub(-TAIL) or script
-  if not (script:find("run", 1, true) or script:find("mpiexec", 1, true)) then
+-- Name of the program that the last launch line of `part` starts; `script` is where variables are looked up.
+local function last_launch(part, script)
+  if not (part:find("run", 1, true) or part:find("mpiexec", 1, true)) then
     return nil
   end
-  if script:find("\\\n", 1, true) then
-    script = script:gsub("\\\n", " ")
-  end
   local lines = {}
-  for line in script:gmatch("[^\n]+") do
+  for line in part:gmatch("[^\n]+") do
     if #line <= LINE_LIMIT and (line:find("run", 1, true) or line:find("mpiexec", 1, true)) then
       lines[#lines + 1] = line
     end
@@ -281,6 +277,18 @@ function M.of_script(script)
     end
   end
   return nil
+end
+
+-- Name of the program of a script, nil where none is found.
+function M.of_script(script)
+  script = #script > TAIL and script:sub(-TAIL) or script
+  if script:find("\\\n", 1, true) then
+    script = script:gsub("\\\n", " ")
+  end
+  -- Most scripts launch near their end: to look there first takes a tenth of the time with a long one.
+  local border = #script > NEAR and script:find("\n", #script - NEAR, true)
+  local found = border and last_launch(script:sub(border + 1), script)
+  return found or last_launch(script, script)
 end
 
 -- The same of an argument vector (srun starts it directly). Slurm 22.05 hands on the first word only: an interpreter

@@ -91,3 +91,13 @@ def test_last_line_without_program_does_not_hide_an_earlier_one(of_script):
 def test_megabytes_of_rubbish_are_read_in_bounded_time(of_script):
     assert of_script("srun " * 13000) is None
     assert of_script("srun '\n" * 9000) is None
+
+
+@pytest.mark.parametrize("lines", [1, 100, 500])
+def test_last_launch_is_found_wherever_it_is_in_a_long_script(of_script, lines):
+    """Also beyond the part that is looked at first, and where that part begins in its midst."""
+    filler = "# a line of a job script, as long as such lines are\n"
+    script = f"srun ./first\n{filler * lines}srun -n 8 \\\n  --mpi=pmix \\\n  ./halo\n{filler * 3}"
+    assert of_script(script) == "./halo"
+    for behind in range(4000, 4200):
+        assert of_script(f"srun ./first\nsrun ./halo 40\n{'x' * behind}\n") == "./halo"
