@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from slurm_topo.machine import Cluster
     from slurm_topo.model import Machine
     from slurm_topo.slurm.allocation import Allocation
+    from slurm_topo.slurm.command import Runner
     from slurm_topo.slurm.layout import StepLayout
     from slurm_topo.slurm.plan import Plan
 
@@ -88,7 +89,7 @@ def known_order(graph_file: str, ranks: int) -> list[int] | None:
         return None
 
 
-def description_of(settings: Settings) -> Cluster:
+def description_of(settings: Settings, run: Runner | None = None) -> Cluster:
     """The cluster description; that of the spool only where the site wrote it.
 
     Anybody may make files in the spool: another user's description would steer where this job's ranks go.
@@ -96,20 +97,35 @@ def description_of(settings: Settings) -> Cluster:
     Raises
     ------
     MachineError
-        It is missing or damaged, or it is no file of root, of the spool's owner or of this user.
+        It is missing or damaged, or it is no file of root, SlurmUser, the spool's owner or this user.
     """
     from slurm_topo.errors import MachineError
     from slurm_topo.machine import read_cluster
 
     path = settings.cluster_file
-    if not settings.cluster and os.path.lexists(path):
-        about = path.lstat()
-        owners = (0, path.parent.stat().st_uid, os.geteuid())
-        if not stat.S_ISREG(about.st_mode) or about.st_uid not in owners or about.st_mode & 0o002:
-            raise MachineError(
-                f"{path}: is no file that only root or the spool's owner can write; run `slurm-topo sync`"
-            )
+    if not settings.cluster and os.path.lexists(path) and not _is_the_sites(path, run):
+        raise MachineError(
+            f"{path}: is no file that only root, SlurmUser or the spool's owner can write; "
+            "run `slurm-topo sync`"
+        )
     return read_cluster(path)
+
+
+def _is_the_sites(path: Path, run: Runner | None) -> bool:
+    about = path.lstat()
+    if not stat.S_ISREG(about.st_mode) or about.st_mode & 0o002:
+        return False
+    if about.st_uid in (0, path.parent.stat().st_uid, os.geteuid()):
+        return True
+    from slurm_topo.errors import SlurmError
+    from slurm_topo.slurm.command import run_command
+    from slurm_topo.slurm.scontrol import read_slurm_user
+
+    # Asked last: it costs a call.
+    try:
+        return about.st_uid == read_slurm_user(run or run_command)
+    except SlurmError:
+        return False
 
 
 def layout_of(

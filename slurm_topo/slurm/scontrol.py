@@ -190,3 +190,9 @@ def read_cluster_name(run: Runner = run_command) -> str:
     """``ClusterName`` of slurm.conf, empty where it is not set."""
     match = re.search(r"^ClusterName\s*=\s*(\S+)", run(["scontrol", "show", "config"]), re.MULTILINE)
     return match[1] if match else ""
+
+
+def read_slurm_user(run: Runner = run_command) -> int | None:
+    """Numeric id of ``SlurmUser``, None where slurmctld does not tell it."""
+    match = re.search(r"^SlurmUser\s*=\s*\S+\((\d+)\)", run(["scontrol", "show", "config"]), re.MULTILINE)
+    return int(match[1]) if match else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from slurm_topo.cli.launch import description_of
 from slurm_topo.config import Settings
-from slurm_topo.errors import MachineError
+from slurm_topo.errors import MachineError, SlurmError
 
 TEXT = (
     '{"format": "slurm-topo-cluster", "version": 1, "nodes": [{"names": "n1", "class": "a"}],'
@@ -38,10 +39,24 @@ def test_description_of_the_spools_owner_is_read(settings: Settings) -> None:
 
 
 @as_root
-def test_description_of_another_user_is_refused(settings: Settings) -> None:
+def test_description_of_slurm_user_is_read(settings: Settings) -> None:
+    os.chown(settings.cluster_file, 64030, 64030)
+    config = "SlurmctldPort           = 6817\nSlurmUser               = slurm(64030)\n"
+    assert list(description_of(settings, lambda argv: config).nodes) == ["n1"]
+
+
+@as_root
+@pytest.mark.parametrize("config", ["SlurmUser               = slurm(64030)\n", "", None])
+def test_description_of_another_user_is_refused(settings: Settings, config: str | None) -> None:
     os.chown(settings.cluster_file, 65534, 65534)
-    with pytest.raises(MachineError, match="only root or the spool's owner"):
-        description_of(settings)
+
+    def run(argv: Sequence[str]) -> str:
+        if config is None:
+            raise SlurmError("scontrol: failed")
+        return config
+
+    with pytest.raises(MachineError, match="only root, SlurmUser or the spool's owner"):
+        description_of(settings, run)
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "open"])
@@ -57,7 +72,7 @@ def test_what_anybody_could_have_put_there_is_refused(settings: Settings, tmp_pa
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    with pytest.raises(MachineError, match="only root or the spool's owner"):
+    with pytest.raises(MachineError, match="only root, SlurmUser or the spool's owner"):
         description_of(settings)
 
 
