@@ -31,6 +31,7 @@ class Episode:
 
     faults: tuple[Fault, ...]
     jobs: int
+    kind: str = ""
 
 
 @dataclass
@@ -252,7 +253,10 @@ class Campaign:
         for fault in own:
             site.break_user(user, fault)
         delay = 1 if set(LOST) & set(around) else 0
-        jobs = [work.submit(site, user, work.choose(rng), names, command, delay) for _ in range(episode.jobs)]
+        jobs = [
+            work.submit(site, user, episode.kind or work.choose(rng), names, command, delay)
+            for _ in range(episode.jobs)
+        ]
         late = self.poller.wait([job.number for job in jobs if job.number], OVER_S)
         for job in jobs:
             if job.number in late:
@@ -279,7 +283,8 @@ class Campaign:
         for fault in EVENT:
             if fault.part == "Slurm":
                 self._epoch((fault,), [Episode((), size // 4) for _ in range(4)])
-        self._epoch((), [Episode((fault,), 3) for fault in JOB])
+        kinds = [kind for kind in work.KINDS if kind != "array"]
+        self._epoch((), [Episode((fault,), 1, kind) for fault in JOB for kind in kinds])
         self.result.control, self.result.jobs = self.result.jobs, kept
         self.result.events, self.result.alone, self.result.pairs = times, alone, pairs
         self.result.epochs = epochs

@@ -16,12 +16,12 @@ from tests.acceptance.faults.site import Site, User
 
 # kind -> (share, script, how its program is launched, name of the program)
 KINDS: dict[str, tuple[int, str, str, str]] = {
-    "batch": (52, "batch.sh", "", ""),
+    "batch": (49, "batch.sh", "", ""),
     "array": (3, "batch.sh", "", ""),
     "srun": (30, "job.sh", "srun --mpi=none", "tell"),
     "srun MPI": (6, "job.sh", "srun --mpi=pmix", "pairs"),
-    "mpirun": (4, "job.sh", "mpirun", "pairs"),
-    "traced MPI": (5, "new", "srun --mpi=pmix", "pairs"),
+    "mpirun": (4, "job.sh", "mpirun -q", "pairs"),
+    "traced MPI": (8, "new", "srun --mpi=pmix", "pairs"),
 }
 ARRAY = 3
 _SAID = re.compile(r"slurm-topo: (stood down|not recorded): (.*)")
@@ -129,7 +129,8 @@ def submit(site: Site, user: User, kind: str, faults: tuple[str, ...], fault: st
     if script == "new":
         # Nothing is known of this text: the job is traced.
         path = user.folder / f"{user.count}.sh"
-        path.write_text((site.work / "job.sh").read_text() + f"# {user.count}\n")
+        text = (site.work / "job.sh").read_text()
+        path.write_text(text.replace("code=$?", f"code=$?\n: {user.count}", 1))
     job = Job(user.name, kind, faults, output)
     command = ["sbatch", "--parsable", f"--output={output}", "--open-mode=append", "--time=5"]
     command += [f"--job-name={kind.split()[0]}{'-new' + str(user.count) if script == 'new' else ''}"]

@@ -123,8 +123,8 @@ def report(result: Result) -> tuple[str, list[str]]:
     ]
     control: Counter[str] = Counter()
     for job in result.control:
-        control[f"{'+'.join(job.faults)}: {general(trouble(job)) or 'fine'}"] += job.size
-    own_in_control = {name for job in result.control for name in job.faults if trouble(job)}
+        control[f"{'+'.join(job.faults)}, {job.kind}: {general(trouble(job)) or 'fine'}"] += job.size
+    own_in_control = {(name, job.kind) for job in result.control for name in job.faults if trouble(job)}
     ours = _without(ours, result, own_in_control)
     everything = [*USER, *JOB, *SITE, *EVENT]
     lost = sum(job.size for job in result.jobs if trouble(job) and set(LOST) & set(job.faults))
@@ -147,11 +147,9 @@ def report(result: Result) -> tuple[str, list[str]]:
     return "\n".join(text), ours
 
 
-def _without(ours: list[str], result: Result, names: set[str]) -> list[str]:
+def _without(ours: list[str], result: Result, known: set[tuple[str, str]]) -> list[str]:
     """Jobs that break themselves in a way that breaks them without us as well are not ours."""
     numbers = {
-        str(job.number)
-        for job in result.jobs
-        if {f.name for f in JOB} & names & set(job.faults) and job.number
+        str(job.number) for job in result.jobs if any((name, job.kind) in known for name in job.faults)
     }
     return [line for line in ours if not (line.startswith("job ") and line.split()[1] in numbers)]

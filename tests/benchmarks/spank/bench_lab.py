@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import statistics
 import sys
@@ -51,6 +52,7 @@ for i in $(seq {times}); do
     --plan {work}/plan >/dev/null
   b=$(date +%s%N); echo $(( (b - a) / 1000 ))
 done
+times
 """
 
 
@@ -140,9 +142,14 @@ def search(lab: Lab, work: Path) -> None:
         ranks=RANKS,
         work=work,
     )
-    times = sorted(int(line) / 1e3 for line in job(lab, work, text, f"-N{NODES}", f"-n{RANKS}").split())
-    middle = statistics.median(times)
-    print(f"slurm-topo place of {RANKS} ranks: median {middle:.0f} ms, {times[0]:.0f} to {times[-1]:.0f}")
+    lines = job(lab, work, text, f"-N{NODES}", f"-n{RANKS}").splitlines()
+    times = sorted(int(line) / 1e3 for line in lines[:-2])
+    # The last line of the shell's `times`: user and system of its children, as 0m1.234s.
+    spent = sum(60 * float(m) + float(s) for m, s in re.findall(r"(\d+)m([\d.]+)s", lines[-1]))
+    print(
+        f"slurm-topo place of {RANKS} ranks: median {statistics.median(times):.0f} ms, {times[0]:.0f} to "
+        f"{times[-1]:.0f}; CPU {spent / len(times) * 1e3:.0f} ms each"
+    )
 
 
 def main() -> int:
