@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
+import pytest
 from sqlalchemy import select
 
 from slurm_topo.history.schema import graphs, programs
+
+
+@pytest.fixture
+def site(site):
+    """Without graphs that are predicted for other numbers of ranks."""
+    site.settings = replace(site.settings, scale_confidence=1.0)
+    return site
 
 
 def chosen(site) -> tuple[int, float]:

@@ -133,8 +133,8 @@ def test_steps_of_batch_and_extern_are_no_time_of_the_program(site, ask: Ask) ->
 
 def marked(row: AccountingRow, arm: str) -> str:
     """What the submit hook would have left in the comment of a recorded job."""
-    name, account = row.name.encode("utf-8", "replace"), row.account.encode()
-    keys = fingerprint_keys(row.user or "x", "8x1", None, name or b"x", account, None)
+    script = b"srun " + row.name.encode("utf-8", "replace")
+    keys = fingerprint_keys(row.user or "x", "8x1", script, account=row.account.encode())
     return f"slurm-topo:1 arm={arm} keys={':'.join(keys)} graph={'5' * 16}"
 
 
