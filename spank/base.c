@@ -30,14 +30,19 @@ const char *st_arm_name(int arm)
 	return arm >= ST_OFF && arm <= ST_ENFORCE ? arm_names[arm] : "unknown";
 }
 
+static const char *const memory_names[] = { "plan", "preferred", "bind", "interleave", "none" };
+
 int st_memory_parse(const char *text)
 {
-	static const char *const names[] = { "plan", "preferred", "bind", "interleave", "none" };
-
 	for (int memory = ST_MEMORY_PLAN; memory <= ST_MEMORY_NONE; memory++)
-		if (!strcmp(text, names[memory]))
+		if (!strcmp(text, memory_names[memory]))
 			return memory;
 	return -1;
+}
+
+const char *st_memory_name(enum st_memory memory)
+{
+	return memory_names[memory];
 }
 
 int st_number(const char *text, uint64_t max, uint64_t *value)

@@ -33,6 +33,7 @@ const char *st_arm_name(int arm);
 
 /* The memory policy of that name, -1 where there is none. */
 int st_memory_parse(const char *text);
+const char *st_memory_name(enum st_memory memory);
 
 /* A decimal number of at most `max`, the whole text. 0, or -1 where it is no such number. */
 int st_number(const char *text, uint64_t max, uint64_t *value);

@@ -1,47 +1,10 @@
-#include "openmpi.h"
+/* Open MPI 4: its mpirun takes a rank file, and binds the ranks by it. */
+#include "family.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-extern char **environ;
-
-/* Options that change neither the number of ranks nor where they run; all others end in a stand-down. */
-static const struct {
-	const char *name;
-	int arguments;
-	enum st_effect effect;
-} table[] = {
-	{ "n", 1, ST_NTASKS },
-	{ "np", 1, ST_NTASKS },
-	{ "c", 1, ST_NTASKS },
-	{ "h", 0, ST_INFO },
-	{ "help", 0, ST_INFO },
-	{ "V", 0, ST_INFO },
-	{ "version", 0, ST_INFO },
-	{ "q", 0, ST_QUIET },
-	{ "quiet", 0, ST_QUIET },
-	{ "v", 0, ST_NOTHING },
-	{ "verbose", 0, ST_NOTHING },
-	{ "x", 1, ST_NOTHING },
-	{ "wd", 1, ST_NOTHING },
-	{ "wdir", 1, ST_NOTHING },
-	{ "tag-output", 0, ST_NOTHING },
-	{ "timestamp-output", 0, ST_NOTHING },
-	{ "output-filename", 1, ST_NOTHING },
-	{ "stdin", 1, ST_NOTHING },
-	{ "timeout", 1, ST_NOTHING },
-	{ "report-bindings", 0, ST_NOTHING },
-	{ "display-map", 0, ST_NOTHING },
-	{ "display-allocation", 0, ST_NOTHING },
-	{ "nooversubscribe", 0, ST_NOTHING },
-	{ "allow-run-as-root", 0, ST_NOTHING },
-	{ "mca", 2, ST_NOTHING },
-	{ "gmca", 2, ST_NOTHING },
-};
 
 /* Parameters that map, bind or choose nodes; in the environment they have OMPI_MCA_ before them. */
 static bool is_wish(const char *parameter)
@@ -55,96 +18,73 @@ static bool is_wish(const char *parameter)
 	return false;
 }
 
-int st_openmpi_next(struct st_cursor *cursor, struct st_option *option, struct st_why *why)
-{
-	const char *text = cursor->at < cursor->argc ? cursor->argv[cursor->at] : "";
-	size_t i;
+/* Options that change neither the number of ranks nor where they run; all others end in a stand-down. */
+static const struct st_table table = {
+	.launcher = "mpirun",
+	.is_wish = is_wish,
+	.rows = (const __typeof__(*table.rows)[]){
+		{ "n", 1, ST_NTASKS },
+		{ "np", 1, ST_NTASKS },
+		{ "c", 1, ST_NTASKS },
+		{ "h", 0, ST_INFO },
+		{ "help", 0, ST_INFO },
+		{ "V", 0, ST_INFO },
+		{ "version", 0, ST_INFO },
+		{ "q", 0, ST_QUIET },
+		{ "quiet", 0, ST_QUIET },
+		{ "v", 0, ST_NOTHING },
+		{ "verbose", 0, ST_NOTHING },
+		{ "x", 1, ST_NOTHING },
+		{ "wd", 1, ST_NOTHING },
+		{ "wdir", 1, ST_NOTHING },
+		{ "tag-output", 0, ST_NOTHING },
+		{ "timestamp-output", 0, ST_NOTHING },
+		{ "output-filename", 1, ST_NOTHING },
+		{ "stdin", 1, ST_NOTHING },
+		{ "timeout", 1, ST_NOTHING },
+		{ "report-bindings", 0, ST_NOTHING },
+		{ "display-map", 0, ST_NOTHING },
+		{ "display-allocation", 0, ST_NOTHING },
+		{ "nooversubscribe", 0, ST_NOTHING },
+		{ "allow-run-as-root", 0, ST_NOTHING },
+		{ "mca", 2, ST_NOTHING },
+		{ "gmca", 2, ST_NOTHING },
+		{ NULL, 0, ST_NOTHING },
+	},
+};
 
-	if (text[0] != '-' || !text[1])
-		return 0;
-	/* One dash or two: the same to mpirun. */
-	text += text[1] == '-' ? 2 : 1;
-	for (i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-		if (!strcmp(table[i].name, text))
-			break;
-	if (i == sizeof(table) / sizeof(table[0]))
-		return st_why_set(why, "mpirun option %.60s", cursor->argv[cursor->at]);
-	if (cursor->argc - cursor->at <= table[i].arguments)
-		return st_why_set(why, "mpirun option %.60s has no value", cursor->argv[cursor->at]);
-	*option = (struct st_option){ .name = table[i].name, .effect = table[i].effect };
-	if (table[i].arguments)
-		option->value = cursor->argv[cursor->at + 1];
-	if (table[i].arguments == 2 && is_wish(option->value))
-		*option = (struct st_option){ .name = option->value, .effect = ST_USER };
-	cursor->at += 1 + table[i].arguments;
-	return 1;
+static int next(struct st_cursor *cursor, struct st_option *option, struct st_why *why)
+{
+	return st_table_next(&table, cursor, option, why);
 }
 
-/* A line of a parameter file: "name = value", blanks before it, "#" begins a comment. */
-static bool file_has_wish(const char *path, struct st_why *why)
+/* By its run-time library. */
+static bool is_openmpi(void)
 {
-	char text[65536];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	ssize_t size = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-
-	if (fd >= 0)
-		close(fd);
-	if (size < 0)
-		return false;
-	text[size] = '\0';
-	for (char *line = text; *line;) {
-		size_t len = strcspn(line, "\n");
-		bool last = !line[len];
-
-		line[len] = '\0';
-		line += strspn(line, " \t");
-		if (is_wish(line)) {
-			line[strcspn(line, " \t=")] = '\0';
-			st_why_set(why, "user: %.60s in %.100s", line, path);
-			return true;
-		}
-		if (last)
-			break;
-		line += strlen(line) + 1;
-	}
-	return false;
+	return st_is_loaded("/libopen-rte.so.40");
 }
 
-static bool environment_has_wish(struct st_why *why)
+static bool wish(struct st_why *why)
 {
-	for (size_t i = 0; environ[i]; i++)
-		if (!strncmp(environ[i], "OMPI_MCA_", 9) && is_wish(environ[i] + 9)) {
-			st_why_set(why, "user: %.*s", (int)strcspn(environ[i], "="), environ[i]);
-			return true;
-		}
-	return false;
-}
+	static const char *const prefixes[] = { "OMPI_MCA_", NULL };
+	const char *home = getenv("HOME");
+	char path[PATH_MAX + 64];
 
-bool st_openmpi_wish(struct st_why *why)
-{
-	const char *home = getenv("HOME"), *files = getenv("OMPI_MCA_mca_base_param_files");
-	char path[PATH_MAX + 64], program[PATH_MAX];
-	ssize_t size = readlink("/proc/self/exe", program, sizeof(program) - 1);
-	char *slash;
-
-	if (environment_has_wish(why))
+	if (st_environment_wish(prefixes, is_wish, why))
 		return true;
-	if (files) {
+	if (getenv("OMPI_MCA_mca_base_param_files")) {
 		st_why_set(why, "user: OMPI_MCA_mca_base_param_files");
 		return true;
 	}
 	snprintf(path, sizeof(path), "%s/.openmpi/mca-params.conf", home ? home : "");
-	if (file_has_wish(path, why) || file_has_wish("/etc/openmpi/openmpi-mca-params.conf", why))
+	if (st_file_wish(path, is_wish, why) || st_file_wish("/etc/openmpi/openmpi-mca-params.conf", is_wish, why))
 		return true;
-	program[size > 0 ? size : 0] = '\0';
-	for (int up = 0; up < 2; up++)
-		if ((slash = strrchr(program, '/')))
-			*slash = '\0';
-	snprintf(path, sizeof(path), "%s/etc/openmpi-mca-params.conf", program);
-	return file_has_wish(path, why);
+	st_beside_program("etc/openmpi-mca-params.conf", path, sizeof(path));
+	return st_file_wish(path, is_wish, why);
 }
 
-char *st_openmpi_rank_file(const struct st_plan *plan, size_t *size)
+/* The rank file of the plan, in OS numbers of CPUs. NULL where a rank has no CPUs or there is no memory. free() it. */
+static char *rank_file(const struct st_plan *plan, size_t *size)
 {
 	size_t room = 1, used = 0;
 	char *text;
@@ -162,3 +102,43 @@ char *st_openmpi_rank_file(const struct st_plan *plan, size_t *size)
 	*size = used;
 	return text;
 }
+
+/* mpirun fails on a CPU that it cannot use, so only whole nodes are certain: there every number below the count exists. */
+static int check_whole_nodes(struct st_launch *launch)
+{
+	for (uint32_t r = 0; r < launch->plan.ranks; r++) {
+		const struct st_rank *rank = &launch->plan.rank[r];
+		const char *node = launch->plan.nodes[rank->node];
+		struct st_set cpus;
+		uint32_t n = 0;
+
+		if (st_set_parse(rank->cpus.text, rank->cpus.len, &cpus) < 0)
+			return -1;
+		while (n < launch->allocation.nodes && strcmp(launch->allocation.name[n], node))
+			n++;
+		for (uint32_t c = n < launch->allocation.nodes ? launch->allocation.cpus[n] : 0; c < ST_SET_BITS; c++)
+			if (st_set_has(&cpus, c))
+				return -1;
+	}
+	return 0;
+}
+
+static int apply(struct st_launch *launch)
+{
+	size_t size;
+	char *text = rank_file(&launch->plan, &size);
+
+	if (!text)
+		return st_why_set(&launch->why, "plan: no CPUs");
+	if (check_whole_nodes(launch) < 0) {
+		free(text);
+		return st_why_set(&launch->why, "shape: mpirun on parts of nodes");
+	}
+	launch->outcome = ST_FAULT;
+	if (st_set_file(launch, "OMPI_MCA_rmaps_rank_file_path", text, size) < 0)
+		return -1;
+	setenv("OMPI_MCA_rmaps_rank_file_physical", "1", 1);
+	return 0;
+}
+
+const struct st_family st_openmpi = { "Open MPI 4", NULL, is_openmpi, next, wish, apply };

@@ -112,8 +112,7 @@ static void apply(struct reading *reading, const struct st_option *option)
 	}
 }
 
-/* Programs that start one daemon a node, and the ranks from there. */
-static bool is_launcher(const char *program)
+bool st_is_daemon(const char *program)
 {
 	static const char *const names[] = { "orted", "prted", "hydra_pmi_proxy", "hydra_bstrap_proxy", "pmi_proxy" };
 	const char *slash = strrchr(program, '/');
@@ -137,7 +136,7 @@ static void read_command(struct reading *reading, int argc, char *const *argv, s
 	if (rc < 0)
 		stand_down(reading, "shape", unknown.text);
 	reading->shape->program = rc == 0 && cursor.at < argc ? cursor.at : -1;
-	if (reading->shape->program > 0 && is_launcher(argv[cursor.at])) {
+	if (reading->shape->program > 0 && st_is_daemon(argv[cursor.at])) {
 		/* The options are mpirun's then, not the user's word. */
 		reading->stood_down = false;
 		stand_down(reading, "launcher", argv[cursor.at]);

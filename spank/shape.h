@@ -32,6 +32,9 @@ typedef int st_option_reader(struct st_cursor *cursor, struct st_option *option,
  */
 int st_shape_read(int argc, char *const *argv, st_option_reader *next, struct st_shape *shape, struct st_why *why);
 
+/* Whether it is a daemon of mpirun: one is started on each node, and the ranks from there. */
+bool st_is_daemon(const char *program);
+
 /* The arguments of this process. NULL where they cannot be read; free() the result. `argc` is their number. */
 char **st_command_line(int *argc);
 

@@ -102,6 +102,16 @@ static bool begin_unmarked(struct st_launch *launch, const struct st_args *args)
 	return st_launch_ask(launch, args, "srun");
 }
 
+/* A plan that an outer srun left there is not for this step, nor is the distribution that came with it. */
+static void forget_outer(void)
+{
+	const char *distribution = getenv("SLURM_DISTRIBUTION");
+
+	if (getenv("SLURM_TOPO_JOB_PLAN") && distribution && !strcmp(distribution, "arbitrary"))
+		unsetenv("SLURM_DISTRIBUTION");
+	unsetenv("SLURM_TOPO_JOB_PLAN");
+}
+
 void st_srun_init(const struct st_args *args)
 {
 	struct st_launch launch = { .plans = -1 };
@@ -111,8 +121,7 @@ void st_srun_init(const struct st_args *args)
 	char **argv;
 	bool certain;
 
-	/* A plan that an outer srun left there is not for this step. */
-	unsetenv("SLURM_TOPO_JOB_PLAN");
+	forget_outer();
 	argv = st_command_line(&argc);
 	if (!argv)
 		return;

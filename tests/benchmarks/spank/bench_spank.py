@@ -67,7 +67,7 @@ def inside(folder: Path, ranks: int, nodes: int) -> dict[str, float]:
 
 
 def build(folder: Path) -> None:
-    sources = [p for p in sorted((ROOT / "spank").glob("*.c")) if p.name not in ("mpirun.c", "openmpi.c")]
+    sources = [p for p in sorted((ROOT / "spank").glob("*.c")) if p.name != "mpirun.c"]
     command = ["gcc", "-O2", "-std=c11", "-D_GNU_SOURCE", f"-I{ROOT}/spank", f"-I{FAKE}"]
     command += [f"-I{ROOT}/slurm_topo/trace/native", "-o", str(folder / "bench")]
     subprocess.run(

@@ -22,8 +22,8 @@ USER = "nobody"
 UID = 65534
 
 # Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs; where the nodes are
-# kept, on the other CPU of Slurm's node. `pairs`: on both CPUs of node N - 1 - r. The other words of `mode`
-# break it.
+# kept, on the other CPU of Slurm's node. `pairs`: on both CPUs of node N - 1 - r; `blocks`: ranks of a node
+# follow each other; `uneven`: one on each node, the rest on the last. The other words of `mode` break it.
 PLACE = r"""#!/bin/sh
 mode=$(cat {folder}/mode)
 echo "$mode" >> {folder}/calls
@@ -53,6 +53,11 @@ count=$(echo "$hosts" | wc -l)
     where="$((r % count)) cpus=$((1 - r / count))"
     [ "$mode" = pairs ] && where="$((count - 1 - r)) cpus=0-1"
     [ -n "$keep" ] && where="$((r * count / n)) cpus=$((1 - r % 2))"
+    [ "$mode" = blocks ] && where="$((r * count / n)) cpus=$((1 - r % (n / count)))"
+    if [ "$mode" = uneven ]; then
+      last=$((r >= count ? r - count + 1 : 0))
+      where="$((r - last)) cpus=$((1 - last))"
+    fi
     echo "rank $r $where mem=0 gpus=-"; r=$((r+1))
   done
   echo "end $n"
@@ -156,9 +161,12 @@ class Site:
         if launcher == "salloc":
             argv = ["salloc", "--quiet", *options, str(script)]
         else:
-            argv = ["sbatch", "--wait", "--output", str(work / "log"), *options, str(script)]
+            # Its own --wait looks every 32 seconds in the end.
+            argv = ["sbatch", "--output", str(work / "log"), *options, str(script)]
         result = self.lab.run(argv, user=USER, cwd=str(work), env=exports if marked else {}, timeout=240)
         assert result.returncode == 0, result.stderr
+        if launcher != "salloc":
+            self.settle(120)
         self.output = (work / "log").read_text() if launcher != "salloc" else result.stdout
         return {
             name: Outcome(
@@ -169,9 +177,9 @@ class Site:
             for i, name in enumerate(commands)
         }
 
-    def settle(self) -> None:
+    def settle(self, seconds: int = 30) -> None:
         """Wait until no job is left, completing ones included: then every node has ended its steps."""
-        for _ in range(300):
+        for _ in range(10 * seconds):
             if not self.lab.run(["squeue", "-h"]).stdout.strip():
                 return
             time.sleep(0.1)

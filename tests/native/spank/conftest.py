@@ -188,19 +188,9 @@ def mpirun(tmp_path_factory: pytest.TempPathFactory, driver: Path, project_root:
     rte = folder / "libopen-rte.so.40"
     (folder / "rte.c").write_text("int rte; int *rte_of(void) { return &rte; }\n")
     subprocess.run(["gcc", "-shared", "-fPIC", "-o", str(rte), str(folder / "rte.c")], check=True, timeout=60)
-    core = [
-        "advice",
-        "marks",
-        "allocation",
-        "args",
-        "base",
-        "child",
-        "launch",
-        "mpirun",
-        "openmpi",
-        "options",
-    ]
-    core += ["plan", "preload", "record", "search", "shape", "spool"]
+    core = ["advice", "allocation", "args", "base", "bind", "child", "family", "hydra", "launch", "marks"]
+    core += ["mpirun", "openmpi", "options", "placed", "plan", "preload", "prrte", "record", "search"]
+    core += ["shape", "spool"]
     sources = [*(str(spank / f"{name}.c") for name in core), str(HERE / "fake_mpirun.c")]
     program = folder / "mpirun"
     link = ["-Wl,--no-as-needed", str(rte), f"-Wl,-rpath,{folder}"]

@@ -14,8 +14,8 @@
 #include "collect.h"
 #include "devices.h"
 #include "fake_spank.h"
+#include "family.h"
 #include "marks.h"
-#include "openmpi.h"
 #include "plan.h"
 #include "preload.h"
 #include "record.h"
@@ -148,11 +148,22 @@ static int drive_shape(st_option_reader *next)
 	return 0;
 }
 
+/* FAMILY: openmpi, where it is not given. */
+static const struct st_family *family(void)
+{
+	const char *name = getenv("FAMILY") ? getenv("FAMILY") : "openmpi";
+
+	return !strcmp(name, "prrte") ? &st_prrte :
+	       !strcmp(name, "hydra") ? &st_hydra :
+	       !strcmp(name, "intel") ? &st_intel :
+					&st_openmpi;
+}
+
 static int drive_wish(void)
 {
 	struct st_why why = { "none" };
 
-	st_openmpi_wish(&why);
+	family()->wish(&why);
 	printf("%s\n", why.text);
 	return 0;
 }
@@ -203,7 +214,7 @@ static int drive_fuzz_shape(char **argv)
 				line[w][(size_t)rand() % strlen(line[w])] = (char)(1 + rand() % 255);
 		}
 		certain += st_shape_read(words_of_line + 1, line, st_option_next, &shape, &why) == 0;
-		st_shape_read(words_of_line + 1, line, st_openmpi_next, &shape, &why);
+		st_shape_read(words_of_line + 1, line, family()->next, &shape, &why);
 		for (int w = 0; w <= words_of_line; w++)
 			free(line[w]);
 	}
@@ -474,7 +485,7 @@ int main(int argc, char **argv)
 	if (!strcmp(part, "shape"))
 		return drive_shape(st_option_next);
 	if (!strcmp(part, "mpirun-shape"))
-		return drive_shape(st_openmpi_next);
+		return drive_shape(family()->next);
 	if (!strcmp(part, "fuzz-shape"))
 		return drive_fuzz_shape(argv);
 	if (!strcmp(part, "fuzz-allocation"))

@@ -9,6 +9,7 @@ int main(void)
 {
 	for (size_t i = 0; environ[i]; i++)
 		if (!strncmp(environ[i], "OMPI_", 5) || !strncmp(environ[i], "LD_PRELOAD", 10) ||
+		    !strncmp(environ[i], "SLURM_TASKS_PER_NODE", 20) ||
 		    !strncmp(environ[i], "SLURM_TOPO_JOB_LAUNCH", 21))
 			puts(environ[i]);
 	if (getenv("OMPI_MCA_rmaps_rank_file_path")) {
