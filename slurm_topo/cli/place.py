@@ -6,7 +6,7 @@ import json
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,6 +36,8 @@ class PlaceOptions:
     fixed: tuple[str, ...] = ()
     start: str | None = None
     distances: str | None = None
+    gpus: bool = False
+    links: str | None = None
     explain: bool = False
     draw: str | None = None
 
@@ -96,6 +98,12 @@ class PlaceOptions:
     metavar="FILE",
     help="What a byte costs between all cores or all nodes: a symmetric matrix (.npz, .mtx).",
 )
+@click.option("--gpus", is_flag=True, help="One rank a GPU: costs are those from GPU to GPU.")
+@click.option(
+    "--links",
+    metavar="FILE",
+    help="What nvidia-smi topo -m or rocm-smi --showtopo printed on the nodes (with --gpus).",
+)
 @click.option(
     "--explain",
     is_flag=True,
@@ -143,6 +151,8 @@ def place(
     fixed: tuple[str, ...],
     start: str | None,
     distances: str | None,
+    gpus: bool,
+    links: str | None,
     explain: bool,
     draw: str | None,
 ) -> None:
@@ -165,6 +175,10 @@ def place(
         step = LaunchOptions(graph, plan, ntasks, cpus_per_task, nodes, exact, one_thread, keep_nodes, seed)
         run_launch(settings, step)
         return
+    if links and not gpus:
+        raise click.UsageError("--links goes with --gpus")
+    if gpus and (distances or cores or cores_per_rank > 1 or not machine):
+        raise click.UsageError("--gpus goes with --machine, without --distances, --cores, --cores-per-rank")
     if not machine and not distances:
         raise click.UsageError("give --machine MACHINE (or --allocation slurm with --plan FILE)")
     if plan or ntasks or cpus_per_task or nodes or exact or one_thread or keep_nodes:
@@ -184,6 +198,8 @@ def place(
             fixed=fixed,
             start=start,
             distances=distances,
+            gpus=gpus,
+            links=links,
             explain=explain,
             draw=draw,
         )
@@ -214,11 +230,15 @@ def run_place(options: PlaceOptions) -> None:
 
 def read_problem(options: PlaceOptions) -> Problem:
     """Graph, machine and wishes, checked against each other."""
-    from slurm_topo.cli.place_input import read_cores, read_fixed, read_start
+    from slurm_topo.cli.place_input import read_cores, read_fixed, read_gpu_machine, read_start
     from slurm_topo.placement.problem import make_problem
     from slurm_topo.trace import read_graph
 
     graph = read_graph(options.graph)
+    if options.gpus:
+        machine, places = read_gpu_machine(options.machine or "", options.links)
+        start, fixed = read_start(options.start), read_fixed(options.fixed)
+        return replace(make_problem(graph, machine, start=start, fixed=fixed), gpus=places)
     machine = _read_machine(options)
     return make_problem(
         graph,

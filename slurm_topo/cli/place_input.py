@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from slurm_topo.errors import InputError, PlacementError
+from slurm_topo.errors import InputError, MachineError, PlacementError
+from slurm_topo.machine.gpulinks.matrix import LinkMatrix
+from slurm_topo.machine.gpuslots import GpuPlace
 from slurm_topo.model import Machine
 from slurm_topo.units import expand_ints
 
@@ -51,6 +53,39 @@ def _of_node(machine: Machine, host: str, numbers: Sequence[int]) -> list[int]:
     if max(numbers) >= own.size:
         raise PlacementError(f"--cores {host}: core {max(numbers)} of 0..{own.size - 1}; name cores of it")
     return [int(core) for core in own[list(numbers)]]
+
+
+def read_gpu_machine(text: str, links: str | None) -> tuple[Machine, tuple[GpuPlace, ...]]:
+    """The GPUs of a node's hwloc XML or of a cluster description as the places of a machine.
+
+    Raises
+    ------
+    MachineError
+        The machine is neither or has no GPUs, or the links are not of its nodes.
+    """
+    from slurm_topo.machine import read_cluster, read_machine
+    from slurm_topo.machine.gpus import gpus_of_topology, with_links
+    from slurm_topo.machine.gpuslots import gpu_machine
+    from slurm_topo.machine.read import kind_of
+
+    matrix = _links(links) if links else None
+    kind = "tree" if text.startswith("tree:") else kind_of(text)
+    if kind == "xml":
+        from slurm_topo.hwloc import reader
+
+        return gpu_machine(read_machine(text), [gpus_of_topology(reader.load_xml(text), matrix)])
+    if kind != "cluster":
+        raise MachineError(f"--gpus: {text} has no devices; name a hwloc XML file or a cluster description")
+    cluster = read_cluster(text)
+    gpus = [cluster.gpus(node) for node in cluster.nodes]
+    return gpu_machine(cluster.machine(), [with_links(g, matrix) if matrix else g for g in gpus])
+
+
+def _links(file: str) -> LinkMatrix:
+    from slurm_topo.machine.gpulinks import is_rocm_topo, parse_rocm_topo, parse_topo_matrix
+
+    text = _text(file, "--links")
+    return parse_rocm_topo(text) if is_rocm_topo(text) else parse_topo_matrix(text)
 
 
 def read_fixed(texts: Sequence[str]) -> dict[int, int]:

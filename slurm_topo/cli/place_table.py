@@ -49,8 +49,17 @@ def describe(problem: Problem, placement: Placement) -> dict[str, Any]:
         "bytes_by_level": loads[PLACED].bytes_by_level.tolist(),
         "loads": {name: loads_json(one) for name, one in loads.items()},
         "placement": [own[0] for own in cores],
+        **({"gpus": _gpus(problem, placement)} if problem.gpus else {}),
         **({"cores_of_rank": [list(own) for own in cores]} if width > 1 else {}),
     }
+
+
+def _gpus(problem: Problem, placement: Placement) -> list[dict[str, Any]]:
+    """Node, GPU and adapter of each rank, and a core of the whole machine next to it."""
+    places = [problem.gpus[slot] for slot in placement.core_of_rank.tolist()]
+    return [
+        {"node": problem.whole.node_names[p.node], "gpu": p.gpu, "nic": p.nic, "core": p.core} for p in places
+    ]
 
 
 def as_table(problem: Problem, placement: Placement) -> str:
@@ -70,7 +79,7 @@ def as_table(problem: Problem, placement: Placement) -> str:
     said = costs_of_levels((level.name, level.origin) for level in machine.levels)
     assumed = any(level.origin == "assumed" for level in machine.levels)
     lines += ["", said + (" `slurm-topo machine calibrate` measures them." if assumed else ""), ""]
-    lines += _rank_lines(problem, placement)
+    lines += _gpu_lines(problem, placement) if problem.gpus else _rank_lines(problem, placement)
     return "\n".join(lines) + "\n"
 
 
@@ -128,6 +137,13 @@ def _level_lines(machine: Machine, loads: Mapping[str, Loads]) -> list[str]:
             total = float(one.bytes_by_level.sum()) or 1.0
             shares.append(f"{one.bytes_by_level[i] / total:14.1%}")
         lines.append(f"{level.name:14} " + "  ".join(shares))
+    return lines
+
+
+def _gpu_lines(problem: Problem, placement: Placement) -> list[str]:
+    lines = [f"{'rank':>8}  {'node':14} {'gpu':>4}  nic"]
+    for rank, place in enumerate(_gpus(problem, placement)):
+        lines.append(f"{rank:8}  {place['node']:14} {place['gpu']:4}  {place['nic'] or '-'}")
     return lines
 
 

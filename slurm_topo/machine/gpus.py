@@ -29,10 +29,14 @@ class NodeGpus:
     links : tuple of g tuples of g float
         Bandwidth between two GPUs in one direction, GB/s, 0 on the diagonal and where unknown; empty where
         nobody knows.
+    nics : tuple of g (str, float)
+        The adapter with the best path to each GPU and the bandwidth of that path, GB/s (0 where unknown);
+        empty where nobody knows. Of equally good ones the one that serves fewest.
     """
 
     pus: tuple[tuple[int, ...], ...]
     links: tuple[tuple[float, ...], ...] = ()
+    nics: tuple[tuple[str, float], ...] = ()
 
     @property
     def count(self) -> int:
@@ -70,14 +74,18 @@ def gpus_of_topology(topology: Topology, links: LinkMatrix | None = None) -> Nod
         return None
     allowed = topology.allowed_cpuset
     near = tuple(() if not d.numa else tuple(bits(d.cpuset & allowed)) for d in devices)
-    return NodeGpus(near, _links(affinity))
+    return NodeGpus(near, _links(affinity), _nics(affinity))
 
 
 def gpus_of_matrix(links: LinkMatrix) -> NodeGpus:
     """GPUs of a node of which only the driver's own matrix is known."""
     from slurm_topo.machine.affinity import from_matrix
 
-    return NodeGpus(tuple(links.devices[i].cpus or () for i in links.gpus), _links(from_matrix(links)))
+    return NodeGpus(
+        tuple(links.devices[i].cpus or () for i in links.gpus),
+        _links(from_matrix(links)),
+        _nics(from_matrix(links)),
+    )
 
 
 def _links(affinity: Affinity) -> tuple[tuple[float, ...], ...]:
@@ -87,6 +95,23 @@ def _links(affinity: Affinity) -> tuple[tuple[float, ...], ...]:
     return tuple(
         tuple(0.0 if i == j else round(affinity.paths[i][j].bandwidth_gbs, 3) for j in gpus) for i in gpus
     )
+
+
+def _nics(affinity: Affinity) -> tuple[tuple[str, float], ...]:
+    ends = affinity.endpoints
+    nics = [i for i, e in enumerate(ends) if e.label.startswith("nic")]
+    if not nics:
+        return ()
+    served = dict.fromkeys(nics, 0)
+    found = []
+    for gpu in (i for i, e in enumerate(ends) if e.label.startswith("gpu")):
+        paths = affinity.paths[gpu]
+        best = max(nics, key=lambda n: (paths[n].bandwidth_gbs, -paths[n].hops, -served[n], -n))
+        served[best] += 1
+        device = ends[best].device
+        name = next(iter(device.names), "") if device else ""
+        found.append((name or ends[best].label, round(paths[best].bandwidth_gbs, 3)))
+    return tuple(found)
 
 
 def gpus_of_cores(shape: NodeClass, cores: Sequence[Sequence[int]]) -> NodeGpus | None:
@@ -112,7 +137,7 @@ def with_links(gpus: NodeGpus | None, links: LinkMatrix) -> NodeGpus | None:
     if gpus is None or gpus.count != other.count:
         return gpus
     near = gpus.pus if any(gpus.pus) else other.pus
-    return replace(gpus, pus=near, links=other.links)
+    return replace(gpus, pus=near, links=other.links, nics=other.nics or gpus.nics)
 
 
 def distances(shape: NodeClass, gpus: NodeGpus, ranks: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -160,6 +185,8 @@ def gpus_json(gpus: NodeGpus) -> dict[str, Any]:
     document: dict[str, Any] = {"pus": [fold_ints(p) for p in gpus.pus]}
     if gpus.links:
         document["links"] = [list(row) for row in gpus.links]
+    if gpus.nics:
+        document["nics"] = [list(nic) for nic in gpus.nics]
     return document
 
 
@@ -174,8 +201,8 @@ def parse_gpus(raw: Mapping[str, Any], what: str) -> NodeGpus | None:
     if "gpus" not in raw:
         return None
     value = raw["gpus"]
-    if not isinstance(value, dict) or not set(value) <= {"pus", "links"}:
-        raise MachineError(f"{what}: gpus is a table of pus and links; see docs/formats-cluster.md")
+    if not isinstance(value, dict) or not set(value) <= {"pus", "links", "nics"}:
+        raise MachineError(f"{what}: gpus is a table of pus, links and nics; see docs/formats-cluster.md")
     pus, links = value.get("pus"), value.get("links", [])
     if not isinstance(pus, list) or not all(isinstance(p, str) for p in pus) or not 0 < len(pus) <= MOST_GPUS:
         raise MachineError(f"{what}, gpus: pus is a list of CPU lists such as 0-7, one a GPU; correct it")
@@ -187,7 +214,29 @@ def parse_gpus(raw: Mapping[str, Any], what: str) -> NodeGpus | None:
         raise MachineError(f"{what}, gpus: a CPU of pus is out of range; correct it")
     if links and not _is_square(links, len(pus)):
         raise MachineError(f"{what}, gpus: links is a square matrix of GB/s, a row a GPU; correct it")
-    return NodeGpus(near, tuple(tuple(float(v) for v in row) for row in links))
+    nics = value.get("nics", [])
+    if nics and not _are_nics(nics, len(pus)):
+        raise MachineError(f"{what}, gpus: nics is a list of [name, GB/s], one a GPU; correct it")
+    return NodeGpus(
+        near,
+        tuple(tuple(float(v) for v in row) for row in links),
+        tuple((name, float(speed)) for name, speed in nics),
+    )
+
+
+def _are_nics(rows: Any, size: int) -> bool:
+    return (
+        isinstance(rows, list)
+        and len(rows) == size
+        and all(
+            isinstance(row, list)
+            and len(row) == 2
+            and isinstance(row[0], str)
+            and type(row[1]) in (int, float)
+            and 0 <= row[1] < float("inf")
+            for row in rows
+        )
+    )
 
 
 def _is_square(rows: Any, size: int) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from slurm_topo.errors import PlacementError
+from slurm_topo.machine.gpuslots import GpuPlace
 from slurm_topo.model import CommGraph, Ints, Machine
 from slurm_topo.placement.slots import Slots, all_slots
 
@@ -30,6 +31,8 @@ class Problem:
         Slot of each rank to start from.
     fixed : mapping of int to int
         Rank to slot.
+    gpus : tuple of GpuPlace, length c
+        Where the slots are GPUs: which.
     """
 
     graph: CommGraph
@@ -38,6 +41,7 @@ class Problem:
     slots: tuple[tuple[int, ...], ...]
     start: Ints | None
     fixed: Mapping[int, int]
+    gpus: tuple[GpuPlace, ...] = ()
 
     def cores_of(self, slot_of_rank: Ints) -> list[tuple[int, ...]]:
         """Cores of `whole` of each rank."""
