@@ -155,13 +155,12 @@ local function process(job_desc, submit_uid)
   if reason then
     return leave_alone(job_desc, environment, reason)
   end
-  if job_fields.is_interactive(job_desc) then
-    -- salloc: its name says nothing about what will run in it; srun finds out by the command, and asks for this item.
-    local arm = policy.lowest(site.arm)
-    return mark(job_desc, nil, { ARM = arm }, "interactive")
-  end
   local keys, joined = keys_of(job, job_desc)
-  if #keys == 0 then
+  if not job.script and (#keys == 0 or job_fields.is_interactive(job_desc)) then
+    -- salloc, whose name says nothing about what will run in it, or srun of an interpreter: srun finds out by the whole
+    -- command, and asks for this item.
+    return mark(job_desc, nil, { ARM = policy.lowest(site.arm) }, "interactive")
+  elseif #keys == 0 then
     return leave_alone(job_desc, environment, "no-key")
   end
   local found, why = advice.find(advice_dir, keys)

@@ -187,8 +187,10 @@ def test_suspended_job_keeps_its_masks(site: Site) -> None:
 
 
 def test_trace_of_a_job_that_its_time_limit_ends(site: Site) -> None:
+    # Another program: that of the other jobs is known, and not traced.
+    shutil.copy(site.folder / "halo3d", site.folder / "endless")
     (site.folder / "long.sh").write_text(
-        "#!/bin/bash\n#SBATCH --job-name=long -N2 -n4 -t1 -o long.out\nsrun ./halo3d 100000000\n"
+        "#!/bin/bash\n#SBATCH --job-name=long -N2 -n4 -t1 -o long.out\nsrun ./endless 100000000\n"
     )
     job = site.run("sbatch", "--parsable", "long.sh")
     site.finish(job)

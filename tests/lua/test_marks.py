@@ -81,12 +81,16 @@ def test_job_of_srun_gets_the_comment_only(start):
     assert controller.written == ["admin_comment"]
 
 
-def test_interpreter_alone_is_no_program(start):
+@pytest.mark.parametrize("word", ["/usr/bin/python3", "numactl", "apptainer"])
+def test_interpreter_or_wrapper_alone_is_no_program(start, word):
     """Slurm 22.05 hands on the first word of srun's command: Python programs of an account are not one."""
     controller = start()
-    job = controller.job(None, script=None, argv={0: "/usr/bin/python3"})
+    job = controller.job(None, script=None, argv={0: word}, name=word.rsplit("/", 1)[-1])
     controller.submit(job)
-    assert re.fullmatch(r"slurm-topo:1 arm=enforce keys=n\w{22}", job.comment)
+    assert "x" not in [key[0] for key in re.sub(r".* keys=", "", job.comment).split(":")]
+    nameless = controller.job(None, script=None, argv={0: "sh"}, name="sh")
+    controller.submit(nameless)
+    assert nameless.comment == "slurm-topo:1 arm=enforce reason=interactive"
 
 
 def test_allocation_of_salloc_gets_its_arm_for_the_steps_in_it(start):

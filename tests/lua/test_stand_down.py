@@ -27,7 +27,6 @@ def reason(job) -> str:
         ({"script": "#!/bin/sh\n#SBATCH -m cyclic\nsrun ./a\n"}, "fixed"),
         ({"script": "#!/bin/sh\n#SBATCH --distribution=block:cyclic\nsrun ./a\n"}, "fixed"),
         ({"script": "#!/bin/sh\n\n# note\n#SBATCH -n 4 --mem-bind=local\nsrun ./a\n"}, "fixed"),
-        ({"name": None, "script": None, "argv": {0: "python3"}}, "no-key"),
         ({"script": "#!/bin/sh\n#SBATCH --hint=compute_bound\nsrun ./a\n"}, "fixed"),
         ({"script": "#!/bin/sh\n#SBATCH -N2 --no-kill\nsrun ./a\n"}, "no-kill"),
         ({"script": "#!/bin/sh\n#SBATCH -k\nsrun ./a\n"}, "no-kill"),
