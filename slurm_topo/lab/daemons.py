@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shutil
 import socket
 import subprocess
@@ -129,6 +131,21 @@ def holder(layout: Layout, host: str, lab: list[Process]) -> Process | None:
     if host == LOGIN:
         return next((process for process in lab if process.inner_pid == 1), None)
     return _from_pid_file(layout.run(f"{host}.pid"), f"holder@{host}", lab)
+
+
+def tenants(layout: Layout, node: str, lab: list[Process]) -> list[Process]:
+    """Everything that runs on a node but the holder of its namespaces: slurmd, its steps, their tasks."""
+    own = holder(layout, node, lab)
+    if own is None:
+        return []
+    found = []
+    for process in lab:
+        with contextlib.suppress(OSError):
+            there = os.readlink(f"/proc/{process.pid}/ns/net") == os.readlink(f"/proc/{own.pid}/ns/net")
+            # A process without environment is a zombie, or on its way.
+            if there and process.pid != own.pid and environment_of(process.pid):
+                found.append(process)
+    return found
 
 
 def _from_pid_file(file: Path, role: str, lab: list[Process]) -> Process | None:

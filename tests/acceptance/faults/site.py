@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+import signal
 import subprocess
 import threading
 import time
@@ -17,7 +18,7 @@ from pathlib import Path
 from slurm_topo.lab import daemons
 from slurm_topo.lab.cluster import Lab
 from slurm_topo.lab.options import LabOptions
-from slurm_topo.lab.processes import environment_of, find_keepers, is_alive, members
+from slurm_topo.lab.processes import find_keepers, is_alive, kill, members
 from tests.acceptance.faults.table import Fault
 
 HERE = Path(__file__).resolve().parent
@@ -237,20 +238,8 @@ class Site:
     def lose(self, node: str) -> None:
         """Kill everything on a node in one moment, as a power cut does, and switch it on again."""
         keeper = self._keeper()
-        lab = members(keeper)
-        holder = daemons.holder(self.lab.layout, node, lab)
-        assert holder is not None
-        space = os.readlink(f"/proc/{holder.pid}/ns/net")
-        for process in lab:
-            try:
-                there = os.readlink(f"/proc/{process.pid}/ns/net") == space
-            except OSError:
-                continue
-            if there and process.pid != holder.pid and environment_of(process.pid):
-                try:
-                    os.kill(process.pid, 9)
-                except ProcessLookupError:
-                    continue
+        for process in daemons.tenants(self.lab.layout, node, members(keeper)):
+            kill(process.pid, signal.SIGKILL)
         time.sleep(0.5)
         daemon = next(d for d in daemons.daemons(self.lab.layout) if d.role == f"slurmd@{node}")
         daemons.start(self.lab.layout, daemon, keeper)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from slurm_topo.lab.shell import wait_until
 
 Site = Any  # of conftest.py, which is no module that can be imported
 
@@ -101,6 +105,45 @@ def test_job_that_is_cancelled_gives_its_graph(site: Site, program: Path) -> Non
     command = ["sbatch", "--wait", "-N2", "-n4", "-o", "/dev/null", str(script)]
     assert site.lab.run(command, user="nobody", cwd="/tmp").returncode != 0
     assert traces(site)[-2:] == ["0.n1.trace", "0.n2.trace"]
+
+
+def test_a_node_that_is_lost_leaves_the_graph_of_the_others(site: Site, program: Path) -> None:
+    """Everything on n2 ends in one moment, as when its power is cut; n1's ranks are ended by Slurm."""
+    from slurm_topo.lab import daemons
+    from slurm_topo.lab.options import LabOptions
+    from slurm_topo.lab.processes import kill, members
+    from slurm_topo.trace.merge import read_traces
+
+    script = site.folder / "lost.sh"
+    exports = "\n".join(f"export {name}={value}" for name, value in TRACED.items())
+    script.write_text(f"#!/bin/bash\n{exports}\nsrun --mpi=pmix {program} forever\n")
+    script.chmod(0o755)
+    command = ["sbatch", "-N2", "-n4", "-w", "n[1-2]", "-o", "/dev/null", str(script)]
+    assert site.lab.run(command, user="nobody", cwd="/tmp").returncode == 0
+    layout, keeper = site.lab.layout, site.lab.running()
+
+    def tasks(node: str) -> list[int]:
+        """Processes of the program that have begun to send (their counters are there)."""
+        there = daemons.tenants(layout, node, members(keeper))
+        maps = {p.pid: Path(f"/proc/{p.pid}/maps") for p in there}
+        return [pid for pid, path in maps.items() if path.exists() and ".counters" in path.read_text()]
+
+    try:
+        wait_until(lambda: len(tasks("n1")) == len(tasks("n2")) == 2, 60, "the step on both nodes")
+        time.sleep(2)
+        for process in daemons.tenants(layout, "n2", members(keeper)):
+            kill(process.pid, signal.SIGKILL)
+        site.lab.run(["scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=lost"])
+        assert traces(site) == ["0.n1.trace"]
+        graph = read_traces(sorted(site.user.glob("traces/*")))
+        assert graph.ranks == 4
+        assert graph.meta["missing_ranks"] == [2, 3]
+        assert not graph.meta["finalized"]
+        assert set(graph.source.tolist()) == {0, 1}
+        assert graph.messages.min() > 0
+    finally:
+        site.lab.run(["scontrol", "update", "NodeName=n2", "State=RESUME"])
+        site.lab.up(LabOptions())
 
 
 def test_mpirun_in_a_traced_batch_job_gives_its_graph(site: Site, program: Path) -> None:

@@ -203,3 +203,22 @@ def test_scale_predicts_or_says_that_it_cannot(
     assert run("scale", str(star), "-n", "12", "-o", str(tmp_path / "s.npz")) == 5
     assert "no regular structure" in capsys.readouterr().err
     assert not (tmp_path / "s.npz").exists()
+
+
+def test_scale_takes_the_law_of_sizes_from_several_graphs(
+    make_trace: Make, make_record: Record, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def ring(n: int, nbytes: int) -> str:
+        slots = [{(r + 1) % n: (1, nbytes), (r - 1) % n: (1, nbytes)} for r in range(n)]
+        return str(make_trace([make_record(r, n, slots[r]) for r in range(n)], name=f"{n}.trace"))
+
+    small, middle, out = ring(8, 64), ring(16, 64), str(tmp_path / "g.npz")
+    assert run("scale", small, middle, "-n", "32", "-o", out) == 0
+    assert "sizes stay, by graphs of 8, 16 ranks" in capsys.readouterr().err
+    assert run("scale", small, "-n", "32", "-o", out) == 0
+    assert "one number of ranks does not tell" in capsys.readouterr().err
+    assert read_graph(out).meta["sizes"]["law"] == "assumed"
+    assert run("show", out) == 0
+    assert "predicted    from 8 ranks, confidence 0.9" in capsys.readouterr().out
+    star = str(make_trace([make_record(0, 8, {r: (1, r) for r in range(1, 8)})], name="star.trace"))
+    assert run("scale", middle, star, "-n", "32", "-o", out) == 5
