@@ -117,7 +117,7 @@ scancel $(cat /tmp/whole)
 SMT_TRACE = case(
     "01-trace",
     "traced -J trace8c2 -N 1 -n 8 -c 2\ntraced -J trace16 -N 1 -n 16\n"
-    "traced -J trace8 -N 1 -n 8 --threads-per-core=1\nexport OFFSET=2\ntraced -J trace4c4 -N 1 -n 4 -c 4\n",
+    "traced -J trace8 -N 1 -n 8 --threads-per-core=1\nexport OFFSET=0\ntraced -J trace4c4 -N 1 -n 4 -c 4\n",
     400,
 )
 
@@ -131,7 +131,7 @@ SMT_CASES = (
     case(
         "24-several",
         """
-export OFFSET=2
+export OFFSET=0
 wait_for $(submit alice ring.sh -J several -N 1 -n 4 -c 4)
 wait_for $(OMP_PLACES=threads submit alice ring.sh -J places -N 1 -n 4 -c 4)
 wait_for $(GOMP_CPU_AFFINITY=0 OMP_NUM_THREADS=1 submit alice ring.sh -J list -N 1 -n 4 -c 4)

@@ -1,9 +1,9 @@
 /*
  * An MPI program that tells where it ran: ranks OFFSET MEGABYTES ROUNDS FILE-PREFIX
  *
- * Each rank touches MEGABYTES of fresh memory, exchanges 64 KiB ROUNDS times with the ranks OFFSET before and behind it, and
- * writes FILE-PREFIX.<rank>.json: its mask, its memory policy and the NUMA nodes of its pages, as the kernel tells them, and
- * which of the devices /dev/stgpu* it may use.
+ * Each rank touches MEGABYTES of fresh memory, exchanges 64 KiB ROUNDS times with the ranks OFFSET before and behind it (0: the first
+ * with the last, and so on), and writes FILE-PREFIX.<rank>.json: its mask, its memory policy and the NUMA nodes of its pages, as the
+ * kernel tells them, and which of the devices /dev/stgpu* it may use.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -156,6 +156,10 @@ int main(int argc, char **argv)
 
 	int offset = atoi(argv[1]) % size, rounds = atoi(argv[3]);
 	int before = (rank - offset + size) % size, behind = (rank + offset) % size;
+
+	/* Without an offset the first exchanges with the last: what neither block nor cyclic brings together, of few ranks, too. */
+	if (!offset)
+		before = behind = size - 1 - rank;
 	size_t bytes = (size_t)atoi(argv[2]) << 20;
 	char *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
