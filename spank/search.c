@@ -155,6 +155,8 @@ static int compute_plan(struct st_launch *launch)
 		return 0;
 	if (!strcmp(launch->why.text, MISSING))
 		st_why_set(&launch->why, "place: wrote no plan");
+	/* A search that writes what this plugin cannot read (of another release) would do so again in each step. */
+	remember_failure(launch, "place-failed");
 	return -1;
 }
 

@@ -157,6 +157,17 @@ def test_search_that_hangs_is_waited_for_once_a_job(site: Site) -> None:
     assert site.calls == ["call"]
 
 
+@pytest.mark.parametrize("answer", ["rubbish", "slurm-topo-plan 2\n", ""])
+def test_search_whose_plan_cannot_be_read_is_started_once_a_job(site: Site, answer: str) -> None:
+    """As after an upgrade of the search without the plugin."""
+    (site.folder / "answer").write_text(answer)
+    first, second = site.srun(), site.srun()
+    assert first.lines[0].startswith("info: slurm-topo: stood down: plan: does not begin with")
+    assert second.lines == ["info: slurm-topo: stood down: place-failed"]
+    assert untouched(second)
+    assert len(site.calls) == 1
+
+
 def test_quiet_srun_stays_quiet(site: Site) -> None:
     site.place.unlink()
     assert site.srun("-Q", "./app").lines == []
