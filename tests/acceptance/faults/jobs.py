@@ -20,7 +20,7 @@ KINDS: dict[str, tuple[int, str, str, str]] = {
     "array": (3, "batch.sh", "", ""),
     "srun": (30, "job.sh", "srun --mpi=none", "tell"),
     "srun MPI": (6, "job.sh", "srun --mpi=pmix", "pairs"),
-    "mpirun": (4, "job.sh", "mpirun -q", "pairs"),
+    "mpirun": (4, "job.sh", "mpirun", "pairs"),
     "traced MPI": (8, "new", "srun --mpi=pmix", "pairs"),
 }
 ARRAY = 3
