@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from slurm_topo.cli.launch import machine_of
 from slurm_topo.errors import InputError
+from slurm_topo.machine import read_cluster
 from slurm_topo.slurm.allocation import Allocation
 from slurm_topo.slurm.layout import nodes_of_ranks, step_layout
 
@@ -65,3 +70,17 @@ def test_every_rank_has_a_node_and_every_node_its_number(tasks: list[int], way: 
 def test_other_distributions_are_not_known() -> None:
     with pytest.raises(InputError, match="plane"):
         nodes_of_ranks([2, 2], "plane")
+
+
+@pytest.mark.parametrize(("one_thread", "width"), [(True, 1), (False, 2)])
+def test_one_hardware_thread_of_each_core_where_that_is_asked_for(
+    tmp_path: Path, one_thread: bool, width: int
+) -> None:
+    file = tmp_path / "cluster.json"
+    node = {"sockets": 1, "cores_per_socket": 4, "threads_per_core": 2}
+    description = {"format": "slurm-topo-cluster", "version": 1, "classes": {"node": node}}
+    file.write_text(json.dumps(description | {"nodes": [{"names": "n[1-2]", "class": "node"}]}))
+    machine = machine_of(read_cluster(file), allocation(8, 8), 1, one_thread)
+    assert machine.node_names == ("n1",)
+    assert {len(pus) for pus in machine.pus} == {width}
+    assert machine.cores == 4
