@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from slurm_topo import config
 from slurm_topo.campaign.patterns import all_to_all, halo, many_to_one, mesh, multigrid, pencils, side_by_side
 from slurm_topo.judge.run import judge
 from slurm_topo.judge.simgrid import Simulator
 from slurm_topo.model import CommGraph, Floats, Ints, Machine
 from slurm_topo.placement.baselines import baselines
-from slurm_topo.placement.cost import cost
+from slurm_topo.placement.load import objective_value
 from slurm_topo.placement.solve import place
 
 Objective = Callable[[CommGraph, Machine, Ints], float]
@@ -34,7 +36,7 @@ PATTERNS: Mapping[str, Callable[[int, int], CommGraph]] = {
         [halo(ranks // 2), pencils(ranks // 4), many_to_one(ranks // 4, roots=2)]
     ),
 }
-OBJECTIVES: Mapping[str, Objective] = {"sum": cost}
+OBJECTIVES: Mapping[str, Objective] = {name: partial(objective_value, name) for name in config.OBJECTIVES}
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,10 @@ class Agreement:
 def mappings(graph: CommGraph, machine: Machine, count: int, seed: int) -> Iterator[Ints]:
     """Baselines, the optimised one, some on the way from it to random ones, random ones: `count` in all."""
     random = np.random.default_rng(seed)
-    known = [*baselines(machine, graph.ranks).values(), place(graph, machine, seed=seed).core_of_rank]
+    known = [
+        *baselines(machine, graph.ranks).values(),
+        place(graph, machine, objective="auto", seed=seed).core_of_rank,
+    ]
     yield from known[:count]
     for number in range(count - len(known)):
         if number % 3 == 0:

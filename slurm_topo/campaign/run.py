@@ -22,6 +22,7 @@ from slurm_topo.judge.simgrid import MODEL, Simulator
 from slurm_topo.model import CommGraph, Ints, Level, Machine
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cost import bytes_by_level
+from slurm_topo.placement.load import objective_value
 from slurm_topo.placement.solve import place
 
 VERSION = 1
@@ -117,9 +118,10 @@ class Bench:
         store: Path | None = None,
         overrides: Overrides | None = None,
         progress: Callable[[int], None] = lambda count: None,
+        objective: str = "auto",
     ) -> None:
         self.site, self.baseline, self.margin, self.seed = site, baseline, margin, seed
-        self.overrides = overrides or Overrides()
+        self.overrides, self.objective = overrides or Overrides(), objective
         self.store, self.progress = store, progress
         self.simulator = Simulator.find()
         self._known: dict[str, Judged] = {}
@@ -138,12 +140,13 @@ class Bench:
 
     def _simulate(self, graph: CommGraph, machine: Machine) -> Judged:
         known = baselines(machine, graph.ranks)
-        placement = place(graph, machine, seed=self.seed)
+        placement = place(graph, machine, objective=self.objective, seed=self.seed)
+        before_by = {name: objective_value(self.objective, graph, machine, known[name]) for name in known}
         name = self.baseline
         if name == "best":
-            name = min(("block:block", "block:cyclic"), key=placement.baselines.__getitem__)
+            name = min(("block:block", "block:cyclic"), key=before_by.__getitem__)
         before, after = known[name], placement.core_of_rank
-        applied = placement.cost < (1 - self.margin) * placement.baselines[name]
+        applied = objective_value(self.objective, graph, machine, after) < (1 - self.margin) * before_by[name]
         seconds = self._seconds(graph, machine, [before, after] if applied else [before])
         return Judged(
             before_s=seconds[0],
@@ -167,7 +170,7 @@ class Bench:
         """All that the result depends on."""
         machine = self.site.allocation(shape)
         levels = [(level.name, level.latency_s, level.seconds_per_byte) for level in machine.levels]
-        said = [VERSION, MODEL, digest, shape, levels, self.baseline, self.margin, self.seed]
+        said = [VERSION, MODEL, digest, shape, levels, self.baseline, self.margin, self.seed, self.objective]
         said += [
             self.overrides.latency,
             self.overrides.bandwidth,

@@ -110,7 +110,7 @@ def _placements(graph: CommGraph, machine: Machine, file: str | None, seed: int)
 
     tried = baselines(machine, graph.ranks)
     if file is None:
-        tried["placed"] = place(graph, machine, seed=seed).core_of_rank
+        tried["placed"] = place(graph, machine, objective="auto", seed=seed).core_of_rank
     else:
         tried["placed"] = read_placement(file)
         check_placement(graph, machine, tried["placed"])

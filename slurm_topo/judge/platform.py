@@ -2,7 +2,8 @@
 
 A level of the model says what one core keeps while all cores communicate at that level. So the link from a
 group to the level above it carries that, times the cores of the group. Cores share links as they come: a core
-alone gets more, up to what one core can copy; many cores that send to one place get less.
+alone gets more, up to what one core can copy; many cores that send to one place get less. Where the machine
+knows its links better (measured or given), that counts.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from slurm_topo.errors import MachineError
 from slurm_topo.model import Floats, Ints, Level, Machine
@@ -94,7 +96,8 @@ def platform_of(machine: Machine, overrides: Overrides | None = None) -> Platfor
             machine.groups[level], return_index=True, return_inverse=True, return_counts=True
         )
         parents.append(above[members])
-        capacities.append(sizes * speed[level + 1])
+        known = _known(machine, level, members, overrides) * unit
+        capacities.append(np.where(known > 0, np.minimum(known, FREE), sizes * speed[level + 1]))
         latencies.append(np.full(sizes.size, step[level + 1]))
         first += parents[-2].size
         above = first + inverse.astype(np.int64)
@@ -111,12 +114,23 @@ def platform_of(machine: Machine, overrides: Overrides | None = None) -> Platfor
     )
 
 
+def _known(machine: Machine, level: int, cores: NDArray[np.intp], overrides: Overrides | None) -> Floats:
+    """What the machine knows of the links of some groups, B/s each way; 0 where it knows nothing."""
+    if machine.link_bandwidth is None:
+        return np.zeros(cores.size)
+    network = machine.levels[level + 1].name.startswith("switch")
+    factor = overrides.bandwidth if overrides and network else 1.0
+    found: Floats = machine.link_bandwidth[level, cores] * factor
+    return found
+
+
 def _vary(levels: tuple[Level, ...], overrides: Overrides) -> list[Level]:
-    """The levels with the network's costs changed."""
+    """The levels with other costs of the network: of a latency, what it adds to that of the node."""
+    inside = max((level.latency_s for level in levels if not level.name.startswith("switch")), default=0.0)
     return [
         Level(
             level.name,
-            level.latency_s * overrides.latency,
+            inside + (level.latency_s - inside) * overrides.latency,
             level.seconds_per_byte / overrides.bandwidth,
             level.origin,
         )

@@ -41,7 +41,7 @@ def known_links(
         The part of each node's cores that the job has: so much of the node's links is counted.
     """
     at = next((i for i, level in enumerate(levels) if level.name == "node"), len(levels))
-    if not any(level.link_bandwidth or _total(level) for level in levels[at + 1 :]):
+    if not any(level.link_bandwidth or _measured(level) for level in levels[at + 1 :]):
         return None
     found = _shared(levels, groups)
     for i in range(at, len(levels) - 1):
@@ -50,8 +50,8 @@ def known_links(
         below = levels[i]
         if level.link_bandwidth:
             found[i] = level.links * level.link_bandwidth * share
-        elif _total(level) and (i == at or _total(level) < _NARROWER * (_total(below) or np.inf)):
-            found[i] = _total(level) * share
+        elif _measured(level) and (i == at or _measured(level) < _NARROWER * (_measured(below) or np.inf)):
+            found[i] = _measured(level) * share
         elif i > at:
             # As wide as the links of all nodes below, less what the tier is slower by.
             first = np.unique(node, return_index=True)[1]
@@ -61,10 +61,20 @@ def known_links(
     return found
 
 
-def _total(level: Level) -> float:
-    """What all pairs of a calibration carried together over the links of two nodes, B/s; 0 without one."""
-    total = getattr(level, "meta", {}).get("total_bandwidth", 0.0)
-    return float(total) if isinstance(total, int | float) and 0 < total < float("inf") else 0.0
+def _measured(level: Level) -> float:
+    """What a calibration says that the links of two nodes carry, B/s each way; 0 without one.
+
+    What all pairs carried together may have gone both ways at once, so half of it each way at least; and the
+    link carries no less than one pair did.
+    """
+    meta = getattr(level, "meta", {})
+    total, one = (meta.get(name, 0.0) for name in ("total_bandwidth", "one_pair_bandwidth"))
+    known = [v for v in (_number(total) / 2, _number(one)) if 0 < v < float("inf")]
+    return max(known) if _number(total) else 0.0
+
+
+def _number(value: object) -> float:
+    return float(value) if isinstance(value, int | float) and 0 < value < float("inf") else 0.0
 
 
 def _shared(levels: Sequence[Level], groups: Sequence[Ints]) -> Floats:

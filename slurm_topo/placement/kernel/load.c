@@ -481,10 +481,14 @@ static int64_t anneal(st_relief *relief, const st_relief_schedule *schedule, con
 			double change = try_swap(relief, u, w, &cost, &norm);
 			double draw = (double)(st_next(&relief->random) >> 11) * 0x1p-53;
 			if (change < 0 || (limit > 0 && change < -limit * log(draw + 1e-300))) {
+				bool loaded = relief->norm != 0 || norm != 0;
 				accept(relief, u, w, cost, norm);
 				swaps++;
-				/* Far from the scale the eighth root of a rounding error would be seen. */
-				if (relief->norm != 0 && !(relief->norm > FAR_BELOW && relief->norm < FAR_ABOVE))
+				/*
+				 * Far from the scale the eighth root of a rounding error would be seen; so would a
+				 * small load be missed that a large one has left behind in its rounding, as 0.
+				 */
+				if (loaded && !(relief->norm > FAR_BELOW && relief->norm < FAR_ABOVE))
 					measure(relief);
 			} else {
 				forget(relief);

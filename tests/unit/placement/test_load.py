@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from graphs import graph_of, grid, machines, problems, shuffled, uneven_machine
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from slurm_topo.errors import MachineError, PlacementError
@@ -73,8 +73,13 @@ def test_most_loaded_links_and_rank_are_named() -> None:
     assert loads.rank.seconds == pytest.approx(100.0 + 1200.0)
 
 
+# One load is so much larger than the other that their sum does not show the smaller one.
+TINY_BESIDE_LARGE = (graph_of([(0, 2, 98.0), (0, 3, 1.0)], 4), uneven_machine([[3, 4]], [1.0, 10.0, 50.0]))
+
+
 @QUICK
 @given(problems(), st.integers(0, 99), st.sampled_from([(1.0, 0.0), (0.0, 1.0), (0.1, 1.0)]))
+@example(TINY_BESIDE_LARGE, 0, (1.0, 0.0))
 def test_the_kernel_counts_as_the_functions_do(problem, seed: int, shares: tuple[float, float]) -> None:
     graph, machine = problem
     random = np.random.default_rng(seed)
@@ -239,27 +244,44 @@ def test_links_that_cannot_be_are_refused(level: dict, text: str, tmp_path: Path
         read_cluster(described(tmp_path, {"name": "switch", "latency_s": 0, "bandwidth": 1e9, **level}))
 
 
-def measured(name: str, share: float, total: float) -> Level:
-    return MeasuredLevel(name, 1e-6, 1 / share, "measured", meta={"total_bandwidth": total})
+def measured(name: str, share: float, one: float, total: float) -> Level:
+    meta = {"total_bandwidth": total, "one_pair_bandwidth": one}
+    return MeasuredLevel(name, 1e-6, 1 / share, "measured", meta=meta)
 
 
-def test_a_measured_total_is_what_the_links_of_a_node_carry() -> None:
+def test_what_was_measured_is_what_the_links_of_a_node_carry() -> None:
     node = np.repeat(np.arange(4, dtype=np.int32), 4)
     groups = [node, node // 2, np.zeros(16, dtype=np.int32)]
     inside = Level("node", 1e-7, 1e-10)
-    # Two pairs filled the node's link with 3; between switches the same two nodes met no narrower one.
+    # One pair filled the link of a node with 3, two pairs sometimes passed each other; between switches the
+    # same two nodes met no narrower one.
     found = known_links(
-        [inside, measured("switch", 1.5, 3.0), measured("switch2", 1.5, 3.0)], groups, node, np.ones(4)
+        [inside, measured("switch", 1.5, 3.0, 4.0), measured("switch2", 1.5, 3.0, 4.0)],
+        groups,
+        node,
+        np.ones(4),
     )
     assert found is not None
     assert found[0].tolist() == [3.0] * 16
     assert found[1].tolist() == [6.0] * 16
     # A narrower one between the switches: that is its capacity.
     found = known_links(
-        [inside, measured("switch", 1.5, 3.0), measured("switch2", 0.5, 1.0)], groups, node, np.ones(4)
+        [inside, measured("switch", 1.5, 3.0, 3.0), measured("switch2", 0.5, 1.0, 1.0)],
+        groups,
+        node,
+        np.ones(4),
     )
     assert found is not None
     assert found[1].tolist() == [1.0] * 16
+    # One pair cannot fill it: eight did, both ways at once.
+    found = known_links(
+        [inside, measured("switch", 1.5, 3.0, 24.0), measured("switch2", 1.5, 3.0, 24.0)],
+        groups,
+        node,
+        np.ones(4),
+    )
+    assert found is not None
+    assert found[0].tolist() == [12.0] * 16
     assert (
         known_links([inside, Level("switch", 0, 1), Level("switch2", 0, 1)], groups, node, np.ones(4)) is None
     )
