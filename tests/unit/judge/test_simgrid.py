@@ -146,3 +146,18 @@ def test_the_command_takes_a_placement(tmp_path: Path) -> None:
         result = CliRunner().invoke(cli, ["judge", *arguments])
         assert isinstance(result.exception, PlacementError)
         assert "holds no placement" in str(result.exception)
+
+
+def test_a_rounding_error_of_the_simulator_is_tried_again_with_another_tolerance(
+    tmp_path: Path, machine: Machine
+) -> None:
+    flaky = tmp_path / "smpirun"
+    flaky.write_text(
+        '#!/bin/sh\ncase "$*" in *maxmin/precision:1e-5*)\n'
+        'echo "x [root/CRITICAL] change the maxmin precision"; exit 134;; esac\n'
+        f'exec {Simulator.find().smpirun} "$@"\n'
+    )
+    flaky.chmod(0o755)
+    simulator = Simulator(str(flaky), Simulator.find().library)
+    found = judge(graph_of((0, 1)), machine, {"x": np.array(APART, dtype=np.int32)}, simulator=simulator)
+    assert found.seconds["x"] == pytest.approx(seconds(graph_of((0, 1)), machine, APART))
