@@ -115,7 +115,8 @@ class _Progress:
     """A line now and then on standard error."""
 
     def __init__(self, what: str) -> None:
-        self.what, self.said, self.begun = what, 0.0, time.monotonic()
+        self.what, self.begun = what, time.monotonic()
+        self.said = self.begun
 
     def __call__(self, count: int) -> None:
         now = time.monotonic()

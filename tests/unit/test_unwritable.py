@@ -45,12 +45,17 @@ class Site:
         (folder / "matrix.txt").write_text(MATRIX)
         self.nodes, self.matrix = str(folder / "nodes.txt"), str(folder / "matrix.txt")
         self.database = str(folder / "history.sqlite")
+        # What has been simulated is kept there, whatever becomes of the result.
+        self.elsewhere = str(folder.with_name(folder.name + "-campaign"))
         open_engine(self.database).dispose()
 
 
 # Command and option: what else stands on the command line.
 CASES: dict[str, Callable[[Site], list[str]]] = {
+    "campaign --output": lambda s: ["--jobs", "10", "--no-sensitivity", "--folder", s.elsewhere],
     "compare --output": lambda s: ["--database", s.database],
+    "doctor --output": lambda s: ["--offline", "--slurm-conf", s.nodes],
+    "judge --output": lambda s: ["--graph", s.graph, "--machine", "tree:2/1"],
     "machine calibrate --output": lambda s: [str(s.cluster)],
     "machine capture --output": lambda s: [],
     "machine draw --output": lambda s: ["--synthetic", "core:2 pu:1"],

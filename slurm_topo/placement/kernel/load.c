@@ -50,6 +50,7 @@ typedef struct {
 	double cost;
 	double norm; /* sum over links and directions of (seconds / scale)^8 */
 	double scale;
+	double unloaded; /* the scale where no link carries anything */
 	double share_of_sum;
 	double share_of_most;
 	double drift; /* the largest error of cost and maximum before they were measured again, as a share */
@@ -186,7 +187,7 @@ static void measure(st_relief *relief)
 		}
 	}
 	double found = most(relief, &relief->worst);
-	relief->scale = found > 0 ? found : 1;
+	relief->scale = found > 0 ? found : relief->unloaded > 0 ? relief->unloaded : 1;
 	relief->norm = 0;
 	for (int32_t link = 0; link < load->links; link++)
 		relief->norm += norm_of(relief, link, relief->up[link], relief->down[link]);
@@ -451,6 +452,7 @@ static int64_t anneal(st_relief *relief, const st_relief_schedule *schedule, con
 	double heat, best = INFINITY, dearest = dearest_cost(relief->load), heaviest = heaviest_load(relief->load), cost, norm;
 	int32_t u, w;
 
+	relief->unloaded = heaviest;
 	measure(relief);
 	heat = schedule->hot * typical(relief);
 	for (int step = 0; step <= STEPS; step++) {

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,11 @@ from slurm_topo.lab.cluster import Lab
 GRAPH = "9f86d081884c7d65"
 USER = "nobody"
 UID = 65534
+NO_HOOK = """
+function slurm_job_submit(job, parts, uid) return slurm.SUCCESS end
+function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end
+return slurm.SUCCESS
+"""
 
 # Rank r runs on node r mod N, on its CPU 1 - r div N: neither Slurm's nodes nor its CPUs; where the nodes are
 # kept, on the other CPU of Slurm's node. `pairs`: on both CPUs of node N - 1 - r; `blocks`: ranks of a node
@@ -176,6 +182,23 @@ class Site:
             )
             for i, name in enumerate(commands)
         }
+
+    @contextmanager
+    def without_hook(self) -> Iterator[None]:
+        """The hook takes marks away that it has not set itself: a script of the site without it.
+
+        slurmctld reads its script again where that is newer by a second.
+        """
+        hook = self.lab.layout.etc("job_submit.lua")
+        before = hook.read_text()
+        time.sleep(1.1)
+        hook.write_text(NO_HOOK)
+        try:
+            yield
+        finally:
+            time.sleep(1.1)
+            hook.write_text(before)
+            time.sleep(1.1)
 
     def settle(self, seconds: int = 30) -> None:
         """Wait until no job is left, completing ones included: then every node has ended its steps."""

@@ -48,28 +48,18 @@ ALONE = {
     },
 }
 
-NO_HOOK = """
-function slurm_job_submit(job, parts, uid) return slurm.SUCCESS end
-function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end
-return slurm.SUCCESS
-"""
-
 
 @pytest.fixture(scope="module")
 def marked(spank_site: Site) -> Iterator[Callable[..., tuple[Any, list[dict[str, Any]]]]]:
     """Run commands in one batch job that was marked at its submission: outcomes, and what mpirun recorded."""
-    # The hook takes marks away that it has not set itself.
-    hook = spank_site.lab.layout.etc("job_submit.lua")
-    before = hook.read_text()
-    hook.write_text(NO_HOOK)
 
     def run(commands: dict[str, str], *options: str) -> tuple[Any, list[dict[str, Any]]]:
         spank_site.reset()
         done = spank_site.in_job(commands, *options, launcher="sbatch", marked=True)
         return done, spank_site.records("mpirun")
 
-    yield run
-    hook.write_text(before)
+    with spank_site.without_hook():
+        yield run
 
 
 @pytest.fixture(scope="module")

@@ -403,22 +403,11 @@ MPIRUN: dict[str, tuple[str, bool, str]] = {
 }
 
 
-NO_HOOK = """
-function slurm_job_submit(job, parts, uid) return slurm.SUCCESS end
-function slurm_job_modify(job, record, parts, uid) return slurm.SUCCESS end
-return slurm.SUCCESS
-"""
-
-
 @pytest.fixture(scope="module")
 def mpirun(spank_site: Site) -> tuple[Outcomes, list[dict[str, Any]]]:
     """All of them in one batch job that was marked at submission."""
     spank_site.reset()
-    # The hook takes marks away that it has not set itself.
-    hook = spank_site.lab.layout.etc("job_submit.lua")
-    before = hook.read_text()
-    hook.write_text(NO_HOOK)
-    try:
+    with spank_site.without_hook():
         outcomes = spank_site.in_job(
             {name: f"mpirun {way[0]} sh -c {quoted(MPI_TELL)}" for name, way in MPIRUN.items()},
             "-N4",
@@ -426,8 +415,6 @@ def mpirun(spank_site: Site) -> tuple[Outcomes, list[dict[str, Any]]]:
             launcher="sbatch",
             marked=True,
         )
-    finally:
-        hook.write_text(before)
     return outcomes, spank_site.records("mpirun")
 
 

@@ -143,7 +143,14 @@ def test_a_node_that_is_lost_leaves_the_graph_of_the_others(site: Site, program:
         assert graph.messages.min() > 0
     finally:
         site.lab.run(["scontrol", "update", "NodeName=n2", "State=RESUME"])
+        # Writes plugstack.conf anew, too.
+        plugstack = layout.etc("plugstack.conf")
+        of_site = plugstack.read_text()
         site.lab.up(LabOptions())
+        plugstack.write_text(of_site)
+        # Of a node that has lost its power nothing in memory is left.
+        site.settle(60)
+        site.lab.run(["srun", "--mpi=none", "-w", "n2", "rm", "-rf", "/dev/shm/slurm-topo-65534"], cwd="/tmp")
 
 
 def test_mpirun_in_a_traced_batch_job_gives_its_graph(site: Site, program: Path) -> None:

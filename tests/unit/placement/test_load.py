@@ -80,6 +80,7 @@ TINY_BESIDE_LARGE = (graph_of([(0, 2, 98.0), (0, 3, 1.0)], 4), uneven_machine([[
 @QUICK
 @given(problems(), st.integers(0, 99), st.sampled_from([(1.0, 0.0), (0.0, 1.0), (0.1, 1.0)]))
 @example(TINY_BESIDE_LARGE, 0, (1.0, 0.0))
+@example((graph_of([(0, 1, 1.0)], 2), parse_tree("tree:2:3/1.0:2.39e-261")), 0, (1.0, 0.0))
 def test_the_kernel_counts_as_the_functions_do(problem, seed: int, shares: tuple[float, float]) -> None:
     graph, machine = problem
     random = np.random.default_rng(seed)
