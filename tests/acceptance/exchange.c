@@ -14,8 +14,8 @@ static int sends(const char *pattern, int u, int v)
 
 	if (u == v)
 		return 0;
-	if (!strcmp(pattern, "far")) /* partners half of the ranks apart */
-		return u % half == v % half;
+	if (!strcmp(pattern, "mesh")) /* partners half of the ranks apart, and a ring */
+		return u % half == v % half || v == (u + 1) % size;
 	if (!strcmp(pattern, "ring"))
 		return v == (u + 1) % size;
 	if (!strcmp(pattern, "transpose")) /* in rows that are dealt out over the ranks */

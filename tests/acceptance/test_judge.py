@@ -26,8 +26,11 @@ HERE = Path(__file__).resolve().parent
 COMMAND = [sys.executable, "-m", "slurm_topo.cli.main"]
 RANKS, RUNS = 8, 3
 TOLERANCE = 0.15
+# One flow each way on a link: TCP gets 80 to 90 % of it, not always the same. Links shared by more are full.
+TOLERANCES = {"ring": 0.3}
 # Bytes of a message and iterations: runs of some seconds, beside which the bursts of shapers do not count.
-PATTERNS = {"far": (400_000, 12), "transpose": (150_000, 10), "gather": (300_000, 8), "ring": (400_000, 12)}
+# What no mapping keeps off the network: inside a node the lab has two cores for all, and measures these.
+PATTERNS = {"mesh": (800_000, 8), "transpose": (150_000, 10), "gather": (300_000, 8), "ring": (1_000_000, 16)}
 
 
 @pytest.fixture(scope="module")
@@ -114,4 +117,6 @@ def test_the_judge_tells_what_the_network_does(
             "simulated": simulated[name] / simulated["block:block"],
             "measured": real[name] / real["block:block"],
         }
-        assert ratio["simulated"] == pytest.approx(ratio["measured"], rel=TOLERANCE), ratio
+        assert ratio["simulated"] == pytest.approx(
+            ratio["measured"], rel=TOLERANCES.get(pattern, TOLERANCE)
+        ), ratio
