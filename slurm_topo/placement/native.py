@@ -19,6 +19,9 @@ try:
 except ImportError as missing:
     raise LaunchError(f"the placement kernel cannot be loaded ({missing}); build it with: make") from missing
 
+# Numbers below this are not scaled to 1: the inverse of the smallest doubles is infinite.
+_LEAST = 1e-100
+
 ffi: Any = _kernel.ffi
 lib: Any = _kernel.lib
 
@@ -197,9 +200,9 @@ class LinkLoads:
         with np.errstate(divide="ignore"):
             seconds = (1.0 / link_bandwidths(machine)[:-1, cores[order]])[starts]
         per_byte, per_message = inverse_bandwidths(machine) * weights[0], latencies(machine) * weights[1]
-        # Near 1, whatever the units: the kernel takes eighth powers.
-        slow = max(float(per_byte.max()), float(seconds.max(initial=0.0))) or 1.0
-        most = float(graph.nbytes.max(initial=0.0)) or 1.0
+        # Near 1, whatever the units: the kernel takes eighth powers. What is all but nothing stays so.
+        slow = _unit_of(max(float(per_byte.max()), float(seconds.max(initial=0.0))))
+        most = _unit_of(float(graph.nbytes.max(initial=0.0)))
         with np.errstate(over="ignore"):
             messages = np.ascontiguousarray(graph.messages / most)
         self.vertices = int(cores.size)
@@ -368,6 +371,10 @@ def _mask(fixed: NDArray[np.uint8] | None, vertices: int) -> Any:
             f"mask of {fixed.size} {fixed.dtype}: give one uint8 for each of {vertices} vertices"
         )
     return ffi.from_buffer("uint8_t[]", fixed)
+
+
+def _unit_of(most: float) -> float:
+    return most if most >= _LEAST else 1.0
 
 
 def _check(code: int) -> int:

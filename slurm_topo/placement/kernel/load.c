@@ -16,7 +16,9 @@
 
 enum { STEPS = 64, SAMPLES = 256, POWER_ROOTS = 3 };
 
-static const double FAR_BELOW = 1e-8, FAR_ABOVE = 1e8;
+/* Apart by so much less than the digits of a double that what is left after a large load has gone is exact. */
+static const double FAR_BELOW = 1e-4, FAR_ABOVE = 1e4;
+static const double ALL_BUT_NOTHING = 1e-30;
 
 struct st_load {
 	int32_t slots;
@@ -187,7 +189,9 @@ static void measure(st_relief *relief)
 		}
 	}
 	double found = most(relief, &relief->worst);
-	relief->scale = found > 0 ? found : relief->unloaded > 0 ? relief->unloaded : 1;
+	/* Not below what could ever matter beside the heaviest load: its inverse has to be a number. */
+	found = fmax(found, ALL_BUT_NOTHING * relief->unloaded);
+	relief->scale = found > 0 ? found : 1;
 	relief->norm = 0;
 	for (int32_t link = 0; link < load->links; link++)
 		relief->norm += norm_of(relief, link, relief->up[link], relief->down[link]);
@@ -461,9 +465,10 @@ static int64_t anneal(st_relief *relief, const st_relief_schedule *schedule, con
 		double most_before = smooth(relief, relief->norm);
 		measure(relief);
 		double most_now = smooth(relief, relief->norm);
-		if (dearest > 0)
+		/* The smallest doubles have too few digits to be off by a share. */
+		if (dearest > 1e-290)
 			relief->drift = fmax(relief->drift, fabs(cost - relief->cost) / dearest);
-		if (heaviest > 0)
+		if (heaviest > 1e-290)
 			relief->drift = fmax(relief->drift, fabs(most_before - most_now) / heaviest);
 		double now = relief->share_of_sum * relief->cost +
 			     relief->share_of_most * most(relief, &relief->worst);
