@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,18 +58,58 @@ class Style:
     shuffle: bool = False
 
 
-class Instance:
-    """A graph on a machine inside the kernel; a context manager that frees it.
+class _InKernel:
+    """An object of the kernel; a context manager that frees it.
 
     Placements are int32 arrays of shape (vertices,): the core of each vertex. The vertices are the ranks and,
     behind them, one free vertex for each core that is left over.
     """
 
-    def __init__(self, pointer: Any) -> None:
+    _free: Any
+
+    def __init__(self, pointer: Any, vertices: int) -> None:
         if not pointer:
             raise MemoryError("the placement kernel ran out of memory")
         self.pointer = pointer
-        self.vertices: int = lib.st_instance_vertices(pointer)
+        self.vertices = vertices
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        type(self)._free(self.pointer)
+        self.pointer = ffi.NULL
+
+    def _mask(self, fixed: NDArray[np.uint8] | None) -> Any:
+        if fixed is None:
+            return ffi.NULL
+        if fixed.shape != (self.vertices,) or fixed.dtype != np.uint8:
+            raise ValueError(
+                f"mask of {fixed.size} {fixed.dtype}: give one uint8 for each of {self.vertices} vertices"
+            )
+        return ffi.from_buffer("uint8_t[]", fixed)
+
+    def _checked(self, placement: Ints) -> Ints:
+        """The kernel reads and writes one core of each vertex without looking back."""
+        if placement.shape != (self.vertices,):
+            raise ValueError(
+                f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
+            )
+        return placement
+
+    def _placement(self, placement: Ints) -> Any:
+        return _ints(self._checked(placement))
+
+
+class Instance(_InKernel):
+    """A graph on a machine inside the kernel."""
+
+    _free = lib.st_instance_free
+
+    def __init__(self, pointer: Any) -> None:
+        super().__init__(pointer, lib.st_instance_vertices(pointer) if pointer else 0)
         self.levels: int = lib.st_instance_levels(pointer)
         self.degree: float = lib.st_instance_degree(pointer)
 
@@ -90,22 +130,9 @@ class Instance:
                 _doubles(per_byte),
                 _doubles(per_message),
                 graph.ranks,
-                graph.source.size,
-                _ints(np.ascontiguousarray(graph.source, dtype=np.int32)),
-                _ints(np.ascontiguousarray(graph.target, dtype=np.int32)),
-                _doubles(np.ascontiguousarray(graph.nbytes, dtype=np.float64)),
-                _doubles(np.ascontiguousarray(graph.messages, dtype=np.float64)),
+                *_traffic(graph),
             )
         )
-
-    def __enter__(self) -> Instance:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        lib.st_instance_free(self.pointer)
-        self.pointer = ffi.NULL
 
     def groups(self, level: int, placement: Ints) -> Instance:
         """The instance whose vertices are the groups of `level` as this placement fills them."""
@@ -135,7 +162,7 @@ class Instance:
         return _check(
             lib.st_descend(
                 self.pointer,
-                _mask(fixed, self.vertices),
+                self._mask(fixed),
                 100,
                 control.pointer,
                 self._placement(placement),
@@ -160,28 +187,22 @@ class Instance:
         return _check(
             lib.st_anneal(
                 self.pointer,
-                _mask(fixed, self.vertices),
+                self._mask(fixed),
                 schedule,
                 control.pointer,
                 self._placement(placement),
             )
         )
 
-    def _placement(self, placement: Ints) -> Any:
-        """The array for the kernel, which reads and writes one core of each vertex without looking back."""
-        if placement.shape != (self.vertices,):
-            raise ValueError(
-                f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
-            )
-        return _ints(placement)
 
+class LinkLoads(_InKernel):
+    """A graph on the links of a machine inside the kernel.
 
-class LinkLoads:
-    """A graph on the links of a machine inside the kernel; a context manager that frees it.
-
-    Placements are as those of an :class:`Instance` on the same cores. Of the cost, ``weights[0]`` times the
-    part of the bytes and ``weights[1]`` times that of the messages count.
+    Of the cost, ``weights[0]`` times the part of the bytes and ``weights[1]`` times that of the messages
+    count.
     """
+
+    _free = lib.st_load_free
 
     def __init__(
         self,
@@ -203,39 +224,24 @@ class LinkLoads:
         # Near 1, whatever the units: the kernel takes eighth powers. What is all but nothing stays so.
         slow = _unit_of(max(float(per_byte.max()), float(seconds.max(initial=0.0))))
         most = _unit_of(float(graph.nbytes.max(initial=0.0)))
-        with np.errstate(over="ignore"):
-            messages = np.ascontiguousarray(graph.messages / most)
-        self.vertices = int(cores.size)
-        self.levels = len(machine.levels)
-        self.pointer = lib.st_load_new(
-            cores.size,
-            len(machine.levels),
-            seconds.size,
-            _ints(link_of.ravel()),
-            _doubles(seconds / slow),
-            _doubles(per_byte / slow),
-            _doubles(per_message / slow),
-            graph.source.size,
-            _ints(np.ascontiguousarray(graph.source, dtype=np.int32)),
-            _ints(np.ascontiguousarray(graph.target, dtype=np.int32)),
-            _doubles(np.ascontiguousarray(graph.nbytes / most)),
-            _doubles(messages),
+        super().__init__(
+            lib.st_load_new(
+                cores.size,
+                len(machine.levels),
+                seconds.size,
+                _ints(link_of.ravel()),
+                _doubles(seconds / slow),
+                _doubles(per_byte / slow),
+                _doubles(per_message / slow),
+                *_traffic(graph, most),
+            ),
+            int(cores.size),
         )
-        if not self.pointer:
-            raise MemoryError("the placement kernel ran out of memory")
+        self.levels = len(machine.levels)
         self._unit = slow * most
         self.degree: float = lib.st_load_degree(self.pointer)
         # How far sums that swaps changed were off from sums made anew, at most, in the last search.
         self.drift = 0.0
-
-    def __enter__(self) -> LinkLoads:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        lib.st_load_free(self.pointer)
-        self.pointer = ffi.NULL
 
     def most(self, placement: Ints) -> tuple[float, float]:
         """Seconds of the most loaded direction of a link, and the cost."""
@@ -272,7 +278,7 @@ class LinkLoads:
             },
         )
         slots, drift = self._slots(placement), ffi.new("double *")
-        mask = _mask(fixed, self.vertices)
+        mask = self._mask(fixed)
         swaps = _check(
             lib.st_load_relieve(self.pointer, mask, schedule, control.pointer, _ints(slots), drift)
         )
@@ -281,56 +287,36 @@ class LinkLoads:
         return swaps
 
     def _slots(self, placement: Ints) -> Ints:
-        if placement.shape != (self.vertices,):
-            raise ValueError(
-                f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
-            )
-        return self._slot_of_core[placement]
+        return self._slot_of_core[self._checked(placement)]
 
 
-class Assignment:
-    """A graph on a machine with distances inside the kernel; a context manager that frees it.
+class Assignment(_InKernel):
+    """A graph on a machine with distances inside the kernel."""
 
-    Placements are int32 arrays of shape (vertices,): the core of each rank, then those of the free cores.
-    """
+    _free = lib.st_distance_free
 
     def __init__(self, graph: CommGraph, machine: Machine) -> None:
         if machine.distances is None:
             raise ValueError("the machine has no distances")
         matrix, row = machine.distances.seconds_per_byte, machine.distances.row
-        most = float(graph.nbytes.max(initial=0.0)) or 1.0
-        with np.errstate(over="ignore"):
-            messages = np.ascontiguousarray(graph.messages / most)
+        most = _unit_of(float(graph.nbytes.max(initial=0.0)))
         groups = np.stack([np.unique(level, return_inverse=True)[1] for level in machine.groups])
-        self.vertices = machine.cores
-        self.pointer = lib.st_distance_new(
+        super().__init__(
+            lib.st_distance_new(
+                machine.cores,
+                len(matrix),
+                _ints(np.ascontiguousarray(row, dtype=np.int32)),
+                _doubles(np.ascontiguousarray(matrix, dtype=np.float64).ravel()),
+                len(machine.levels),
+                _ints(np.ascontiguousarray(groups, dtype=np.int32).ravel()),
+                _doubles(inverse_bandwidths(machine)),
+                _doubles(latencies(machine)),
+                *_traffic(graph, most),
+            ),
             machine.cores,
-            len(matrix),
-            _ints(np.ascontiguousarray(row, dtype=np.int32)),
-            _doubles(np.ascontiguousarray(matrix, dtype=np.float64).ravel()),
-            len(machine.levels),
-            _ints(np.ascontiguousarray(groups, dtype=np.int32).ravel()),
-            _doubles(inverse_bandwidths(machine)),
-            _doubles(latencies(machine)),
-            graph.source.size,
-            _ints(np.ascontiguousarray(graph.source, dtype=np.int32)),
-            _ints(np.ascontiguousarray(graph.target, dtype=np.int32)),
-            _doubles(np.ascontiguousarray(graph.nbytes / most)),
-            _doubles(messages),
         )
-        if not self.pointer:
-            raise MemoryError("the placement kernel ran out of memory")
         self._unit = most
         self.degree: float = lib.st_distance_degree(self.pointer)
-
-    def __enter__(self) -> Assignment:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        lib.st_distance_free(self.pointer)
-        self.pointer = ffi.NULL
 
     def cost(self, placement: Ints) -> float:
         """The cost, as :func:`slurm_topo.placement.cost.cost` has it."""
@@ -350,27 +336,22 @@ class Assignment:
         schedule = ffi.new(
             "st_schedule *", {"moves": moves, "hot": hot, "fall": fall, "rise": 0, "seed": seed}
         )
-        mask = _mask(fixed, self.vertices)
+        mask = self._mask(fixed)
         return _check(
             lib.st_distance_anneal(self.pointer, mask, schedule, control.pointer, self._placement(placement))
         )
 
-    def _placement(self, placement: Ints) -> Any:
-        if placement.shape != (self.vertices,):
-            raise ValueError(
-                f"placement of shape {placement.shape}: there are {self.vertices} vertices; give each a core"
-            )
-        return _ints(placement)
 
-
-def _mask(fixed: NDArray[np.uint8] | None, vertices: int) -> Any:
-    if fixed is None:
-        return ffi.NULL
-    if fixed.shape != (vertices,) or fixed.dtype != np.uint8:
-        raise ValueError(
-            f"mask of {fixed.size} {fixed.dtype}: give one uint8 for each of {vertices} vertices"
+def _traffic(graph: CommGraph, unit: float = 1.0) -> tuple[Any, ...]:
+    """Pairs, their ends, bytes and messages, as the kernel takes them; the last two in `unit`."""
+    with np.errstate(over="ignore"):
+        return (
+            graph.source.size,
+            _ints(np.ascontiguousarray(graph.source, dtype=np.int32)),
+            _ints(np.ascontiguousarray(graph.target, dtype=np.int32)),
+            _doubles(np.ascontiguousarray(graph.nbytes / unit, dtype=np.float64)),
+            _doubles(np.ascontiguousarray(graph.messages / unit, dtype=np.float64)),
         )
-    return ffi.from_buffer("uint8_t[]", fixed)
 
 
 def _unit_of(most: float) -> float:

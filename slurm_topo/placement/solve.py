@@ -197,10 +197,7 @@ def _search(
     cores = select_cores(graph.ranks, machine, starts[cheapest], pinned.values())
     index = np.full(machine.cores, -1, dtype=np.int32)
     index[cores] = np.arange(cores.size, dtype=np.int32)
-    fixed = None
-    if pinned:
-        fixed = np.zeros(cores.size, dtype=np.uint8)
-        fixed[list(pinned)] = 1
+    fixed = _mask(pinned, cores.size)
     loads_too = limit.objective != "sum"
     control = Control(limit.end(SUM_SHARE if loads_too else 1.0))
     with Instance.build(graph, machine, cores) as instance:
@@ -252,16 +249,22 @@ def _search_distances(
             graph, tree, starts, cheapest, best, work, half, seed, pinned, endings
         ):
             known.setdefault(name, _with_free_cores(placement, machine.cores))
-    fixed = None
-    if pinned:
-        fixed = np.zeros(machine.cores, dtype=np.uint8)
-        fixed[list(pinned)] = 1
+    fixed = _mask(pinned, machine.cores)
     control = Control(limit.end())
     budget = work.work(graph.ranks)
     found: list[tuple[Ints, str]] = []
     _run(lambda: found.append(assign(graph, machine, known, fixed, budget, seed, control)), control)
     endings.append(_ending(control))
     return [(placement[: graph.ranks], name) for placement, name in found]
+
+
+def _mask(pinned: Mapping[int, int], vertices: int) -> NDArray[np.uint8] | None:
+    """1 for the ranks that stay where they are; None without any."""
+    if not pinned:
+        return None
+    fixed = np.zeros(vertices, dtype=np.uint8)
+    fixed[list(pinned)] = 1
+    return fixed
 
 
 def _with_free_cores(local: Ints, cores: int) -> Ints:

@@ -126,6 +126,16 @@ def test_a_ring_finds_its_way_on_a_torus() -> None:
     assert placement.cost < min(placement.baselines.values())
 
 
+@pytest.mark.parametrize("nbytes", [2.3e-309, 1e-300, 1e300])
+def test_bytes_at_the_ends_of_a_double_have_a_cost(nbytes: float) -> None:
+    machine = uneven_machine([[2, 1], [3]], [1.0, 5.0, 20.0], [0.5, 1.0, 3.0])
+    machine = with_distances(machine, symmetric(np.random.default_rng(1), 6))
+    graph = graph_of([(0, 1, nbytes), (2, 3, nbytes)], 6, messages=1.0)
+    cores = np.arange(6, dtype=np.int32)
+    with Assignment(graph, machine) as kernel:
+        assert kernel.cost(cores) == pytest.approx(cost(graph, machine, cores))
+
+
 def test_links_are_not_known_from_distances() -> None:
     machine = machine_of_distances(symmetric(np.random.default_rng(1), 4))
     with pytest.raises(PlacementError, match="objective load"):
