@@ -22,8 +22,8 @@ from slurm_topo.judge.simgrid import MODEL, Simulator
 from slurm_topo.model import CommGraph, Ints, Level, Machine
 from slurm_topo.placement.baselines import baselines
 from slurm_topo.placement.cost import bytes_by_level
-from slurm_topo.placement.load import objective_value
 from slurm_topo.placement.solve import place
+from slurm_topo.slurm.launch import slurm_way
 
 VERSION = 1
 LOCAL = ("core", "l2", "l3", "die", "numa")
@@ -141,12 +141,9 @@ class Bench:
     def _simulate(self, graph: CommGraph, machine: Machine) -> Judged:
         known = baselines(machine, graph.ranks)
         placement = place(graph, machine, objective=self.objective, seed=self.seed)
-        before_by = {name: objective_value(self.objective, graph, machine, known[name]) for name in known}
-        name = self.baseline
-        if name == "best":
-            name = min(("block:block", "block:cyclic"), key=before_by.__getitem__)
+        name = slurm_way(placement) if self.baseline == "best" else self.baseline
         before, after = known[name], placement.core_of_rank
-        applied = objective_value(self.objective, graph, machine, after) < (1 - self.margin) * before_by[name]
+        applied = placement.value < (1 - self.margin) * placement.baseline_values[name]
         seconds = self._seconds(graph, machine, [before, after] if applied else [before])
         return Judged(
             before_s=seconds[0],

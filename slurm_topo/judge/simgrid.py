@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from slurm_topo.errors import LaunchError, PlacementError
 from slurm_topo.judge.platform import Platform
 from slurm_topo.judge.workload import Workload, write_actions
+from slurm_topo.trace.library import find_library
 
 LIBRARY = "libslurm_topo_platform.so"
 SMPIRUN = "smpirun"
@@ -39,7 +40,6 @@ MODEL = (
 TOLERANCES = ("maxmin/precision:1e-5", "maxmin/precision:1e-9", "maxmin/precision:1e-3")
 _ROUNDING = "maxmin"
 _TIME = re.compile(r"Simulated time: ([0-9.eE+-]+) seconds")
-_SYSTEM = (Path("/usr/lib/slurm-topo"), Path("/usr/local/lib/slurm-topo"))
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,7 @@ class Simulator:
             raise LaunchError(
                 f"{SMPIRUN}: is not in PATH; install SimGrid (Debian: apt install libsimgrid-dev)"
             )
-        places = (Path(__file__).resolve().parents[2] / "build" / "lib", *_SYSTEM)
-        for place in places:
-            if os.access(place / LIBRARY, os.R_OK):
-                return cls(smpirun, place / LIBRARY)
-        raise LaunchError(f"{LIBRARY}: is not in {', '.join(map(str, places))}; build it with: make judge")
+        return cls(smpirun, find_library(name=LIBRARY, target="make judge"))
 
     def seconds(
         self,

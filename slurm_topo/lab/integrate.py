@@ -8,10 +8,10 @@ from pathlib import Path
 
 from slurm_topo.config import Settings
 from slurm_topo.lab.layout import Layout
+from slurm_topo.trace.library import LIBRARY_DIRS
 
 PLUGIN = "slurm_topo.so"
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
-_LIBRARY_DIRS = (_CHECKOUT / "build" / "lib", Path("/usr/lib/slurm-topo"), Path("/usr/local/lib/slurm-topo"))
 _LUA_DIRS = (
     _CHECKOUT / "job_submit",
     Path("/usr/share/slurm-topo/job_submit"),
@@ -25,7 +25,7 @@ def library_dir(asked: str) -> Path:
     """Where the plugin and the tracer are, or will be once they are built."""
     if asked:
         return Path(asked).absolute()
-    return next((path for path in _LIBRARY_DIRS if (path / PLUGIN).exists()), _LIBRARY_DIRS[0])
+    return next((path for path in LIBRARY_DIRS if (path / PLUGIN).exists()), LIBRARY_DIRS[0])
 
 
 def lua_dir() -> Path:

@@ -11,11 +11,16 @@ from slurm_topo.errors import LaunchError
 
 PRELOAD = "libslurm_topo_trace.so"
 COLLECT = "slurm-topo-collect"
-SYSTEM = ("/usr/lib/slurm-topo", "/usr/local/lib/slurm-topo")
+# Where native parts are: built beside the package, or installed.
+LIBRARY_DIRS = (
+    Path(__file__).resolve().parents[2] / "build" / "lib",
+    Path("/usr/lib/slurm-topo"),
+    Path("/usr/local/lib/slurm-topo"),
+)
 
 
-def find_library(settings: Settings | None = None, name: str = PRELOAD) -> Path:
-    """The file to preload (or another native part by its name).
+def find_library(settings: Settings | None = None, name: str = PRELOAD, target: str = "make") -> Path:
+    """The file to preload (or another native part by its name, with the command that builds it).
 
     It is looked for in ``library_dir`` of the settings alone, where that is set; else in the build folder
     beside the package, in /usr/lib/slurm-topo and in /usr/local/lib/slurm-topo.
@@ -30,7 +35,8 @@ def find_library(settings: Settings | None = None, name: str = PRELOAD) -> Path:
         if os.access(place / name, os.R_OK):
             return (place / name).resolve()
     raise LaunchError(
-        f"{name}: is not in {', '.join(map(str, places))}; build it with 'make' or set SLURM_TOPO_LIBRARY_DIR"
+        f"{name}: is not in {', '.join(map(str, places))}; "
+        f"build it with '{target}' or set SLURM_TOPO_LIBRARY_DIR"
     )
 
 
@@ -38,5 +44,4 @@ def _places(settings: Settings | None) -> Iterator[Path]:
     if settings is not None and settings.library_dir:
         yield Path(settings.library_dir)
         return
-    yield Path(__file__).resolve().parents[2] / "build" / "lib"
-    yield from map(Path, SYSTEM)
+    yield from LIBRARY_DIRS
