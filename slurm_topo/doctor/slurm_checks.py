@@ -11,7 +11,7 @@ from slurm_topo.doctor.conf import SlurmConf, pairs_of
 from slurm_topo.doctor.finding import Finding
 from slurm_topo.errors import SlurmTopoError
 from slurm_topo.machine.cluster import Cluster
-from slurm_topo.units import expand_hostlist
+from slurm_topo.machine.fabrics.slurmconf import parse_topology_conf
 
 HOOK = "/usr/share/slurm-topo/job_submit/slurm_topo.lua"
 PLUGIN_DIRS = (
@@ -144,8 +144,17 @@ def check_topology(conf: SlurmConf, cluster: Cluster | None) -> Iterator[Finding
             "write a SwitchName line for each switch",
         )
         return
-    leaves = _leaves(text)
-    named = {node for nodes in leaves.values() for node in nodes}
+    try:
+        leaves = {frozenset(switch.nodes) for switch in parse_topology_conf(text).switches if switch.nodes}
+    except SlurmTopoError as error:
+        yield Finding(
+            *("topology-unreadable", "error", str(path)),
+            str(error),
+            "Slurm reads something else than was meant, or does not start",
+            "correct that line",
+        )
+        return
+    named = frozenset().union(*leaves)
     known = {node.name for node in conf.nodes}
     for missing in sorted(named - known)[:3]:
         yield Finding(
@@ -166,23 +175,8 @@ def check_topology(conf: SlurmConf, cluster: Cluster | None) -> Iterator[Finding
         yield from _changed_topology(leaves, cluster, path)
 
 
-def _leaves(text: str) -> dict[str, list[str]]:
-    """Nodes of each leaf switch (or block)."""
-    found: dict[str, list[str]] = {}
-    for line in text.replace("\\\n", " ").splitlines():
-        fields = pairs_of(line)
-        name = fields.get("switchname") or fields.get("blockname")
-        if name and "nodes" in fields:
-            try:
-                found.setdefault(name, []).extend(expand_hostlist(fields["nodes"]))
-            except SlurmTopoError:
-                found.setdefault(name, []).append(fields["nodes"])
-    return found
-
-
-def _changed_topology(leaves: dict[str, list[str]], cluster: Cluster, path: Path) -> Iterator[Finding]:
+def _changed_topology(written: set[frozenset[str]], cluster: Cluster, path: Path) -> Iterator[Finding]:
     captured = {frozenset(switch.nodes) for switch in cluster.fabric.switches if switch.nodes}
-    written = {frozenset(nodes) for nodes in leaves.values()}
     if captured != written:
         changed = sorted(min(group) for group in captured ^ written if group)
         yield Finding(

@@ -194,6 +194,7 @@ FAULTS: dict[str, Callable[[Site], object]] = {
     "cores-per-socket": edit("nodes.conf", "CoresPerSocket=4", "CoresPerSocket=8"),
     "real-memory": edit("nodes.conf", "n[1-2] RealMemory=1000", "n[1-2] RealMemory=900000"),
     "topology-missing": remove("topology.conf"),
+    "topology-unreadable": edit("topology.conf", "SwitchName=s2", "SwitchNam=s2"),
     "topology-unknown-node": edit("topology.conf", "n[1-2]", "n[1-2],n9"),
     "topology-node-left-out": edit("topology.conf", "n[3-4]", "n3"),
     "cgroup-cores": edit("cgroup.conf", "yes", "no"),
