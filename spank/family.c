@@ -14,6 +14,14 @@
 
 extern char **environ;
 
+bool st_starts_with(const char *text, const char *const *starts)
+{
+	for (; *starts; starts++)
+		if (!strncmp(text, *starts, strlen(*starts)))
+			return true;
+	return false;
+}
+
 int st_table_next(const struct st_table *table, struct st_cursor *cursor, struct st_option *option, struct st_why *why)
 {
 	const char *text = cursor->at < cursor->argc ? cursor->argv[cursor->at] : "";

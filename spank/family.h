@@ -35,6 +35,20 @@ struct st_table {
 	bool (*is_wish)(const char *parameter);
 };
 
+/* What mpirun of Open MPI 4 and that of 5 understand alike. */
+#define ST_OPENMPI_ROWS \
+	{ "n", 1, ST_NTASKS }, { "np", 1, ST_NTASKS }, { "c", 1, ST_NTASKS }, { "h", 0, ST_INFO }, \
+		{ "help", 0, ST_INFO }, { "V", 0, ST_INFO }, { "version", 0, ST_INFO }, { "q", 0, ST_QUIET }, \
+		{ "quiet", 0, ST_QUIET }, { "v", 0, ST_NOTHING }, { "verbose", 0, ST_NOTHING }, \
+		{ "x", 1, ST_NOTHING }, { "wd", 1, ST_NOTHING }, { "wdir", 1, ST_NOTHING }, \
+		{ "tag-output", 0, ST_NOTHING }, { "timestamp-output", 0, ST_NOTHING }, { "stdin", 1, ST_NOTHING }, \
+		{ "timeout", 1, ST_NOTHING }, { "report-bindings", 0, ST_NOTHING }, { "display-map", 0, ST_NOTHING }, \
+		{ "display-allocation", 0, ST_NOTHING }, { "allow-run-as-root", 0, ST_NOTHING }, \
+		{ "mca", 2, ST_NOTHING }, { "gmca", 2, ST_NOTHING }
+
+/* Whether the text begins with one of these (NULL at the end). */
+bool st_starts_with(const char *text, const char *const *starts);
+
 /* The next option by the table, one dash or two. Options that it has not are uncertain. */
 int st_table_next(const struct st_table *table, struct st_cursor *cursor, struct st_option *option, struct st_why *why);
 

@@ -15,14 +15,6 @@
 /* Longer ones would not fit the line that Hydra reads. */
 #define MAP_MAX 32768
 
-static bool starts_with(const char *text, const char *const *starts)
-{
-	for (; *starts; starts++)
-		if (!strncmp(text, *starts, strlen(*starts)))
-			return true;
-	return false;
-}
-
 /* `variable` is NAME=VALUE. How the daemons are started decides how they are numbered: by srun that is known. */
 static bool is_hydra_wish(const char *variable)
 {
@@ -31,7 +23,7 @@ static bool is_hydra_wish(const char *variable)
 					      "HYDRA_USE_LOCALHOST=", "HYDRA_LAUNCHER=", "HYDRA_BOOTSTRAP=", NULL };
 	static const char *const known[] = { "HYDRA_LAUNCHER=slurm", "HYDRA_BOOTSTRAP=slurm", NULL };
 
-	return starts_with(variable, starts) && !starts_with(variable, known);
+	return st_starts_with(variable, starts) && !st_starts_with(variable, known);
 }
 
 static bool is_intel_wish(const char *variable)
@@ -42,7 +34,7 @@ static bool is_intel_wish(const char *variable)
 	/* The mpirun of Intel MPI sets it in every job of Slurm. */
 	static const char *const known[] = { "I_MPI_HYDRA_BOOTSTRAP=slurm", NULL };
 
-	return starts_with(variable, starts) && !starts_with(variable, known);
+	return st_starts_with(variable, starts) && !st_starts_with(variable, known);
 }
 
 /* Variables that the command line has for the ranks. */
@@ -50,7 +42,7 @@ static bool is_rank_wish(const char *name)
 {
 	static const char *const starts[] = { "LD_PRELOAD", "I_MPI_PIN", "SLURM_TOPO", NULL };
 
-	return starts_with(name, starts);
+	return st_starts_with(name, starts);
 }
 
 #define COMMON_ROWS                                                                                                    \

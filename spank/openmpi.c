@@ -9,13 +9,10 @@
 /* Parameters that map, bind or choose nodes; in the environment they have OMPI_MCA_ before them. */
 static bool is_wish(const char *parameter)
 {
-	static const char *const prefixes[] = { "rmaps", "hwloc_base_", "orte_rankfile", "orte_default_hostfile",
-						"orte_default_dash_host", "orte_cpu_set", "orte_set_slots", "ras" };
+	static const char *const starts[] = { "rmaps", "hwloc_base_", "orte_rankfile", "orte_default_hostfile",
+					      "orte_default_dash_host", "orte_cpu_set", "orte_set_slots", "ras", NULL };
 
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++)
-		if (!strncmp(parameter, prefixes[i], strlen(prefixes[i])))
-			return true;
-	return false;
+	return st_starts_with(parameter, starts);
 }
 
 /* Options that change neither the number of ranks nor where they run; all others end in a stand-down. */
@@ -23,32 +20,9 @@ static const struct st_table table = {
 	.launcher = "mpirun",
 	.is_wish = is_wish,
 	.rows = (const __typeof__(*table.rows)[]){
-		{ "n", 1, ST_NTASKS },
-		{ "np", 1, ST_NTASKS },
-		{ "c", 1, ST_NTASKS },
-		{ "h", 0, ST_INFO },
-		{ "help", 0, ST_INFO },
-		{ "V", 0, ST_INFO },
-		{ "version", 0, ST_INFO },
-		{ "q", 0, ST_QUIET },
-		{ "quiet", 0, ST_QUIET },
-		{ "v", 0, ST_NOTHING },
-		{ "verbose", 0, ST_NOTHING },
-		{ "x", 1, ST_NOTHING },
-		{ "wd", 1, ST_NOTHING },
-		{ "wdir", 1, ST_NOTHING },
-		{ "tag-output", 0, ST_NOTHING },
-		{ "timestamp-output", 0, ST_NOTHING },
+		ST_OPENMPI_ROWS,
 		{ "output-filename", 1, ST_NOTHING },
-		{ "stdin", 1, ST_NOTHING },
-		{ "timeout", 1, ST_NOTHING },
-		{ "report-bindings", 0, ST_NOTHING },
-		{ "display-map", 0, ST_NOTHING },
-		{ "display-allocation", 0, ST_NOTHING },
 		{ "nooversubscribe", 0, ST_NOTHING },
-		{ "allow-run-as-root", 0, ST_NOTHING },
-		{ "mca", 2, ST_NOTHING },
-		{ "gmca", 2, ST_NOTHING },
 		{ NULL, 0, ST_NOTHING },
 	},
 };

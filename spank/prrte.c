@@ -15,44 +15,18 @@ static bool is_wish(const char *parameter)
 	static const char *const starts[] = { "rmaps", "hwloc_", "ras", "prte_default_hostfile", "default_hostfile",
 					      "prte_set_slots", "set_slots", "orte_rankfile", "orte_default_hostfile",
 					      "orte_default_dash_host", "orte_cpu_set", "orte_set_slots", "prte_cpu_set",
-					      "LD_PRELOAD" };
+					      "LD_PRELOAD", NULL };
 
-	for (size_t i = 0; i < sizeof(starts) / sizeof(starts[0]); i++)
-		if (!strncmp(parameter, starts[i], strlen(starts[i])))
-			return true;
-	return false;
+	return st_starts_with(parameter, starts);
 }
 
 static const struct st_table table = {
 	.launcher = "mpirun",
 	.is_wish = is_wish,
 	.rows = (const __typeof__(*table.rows)[]){
-		{ "n", 1, ST_NTASKS },
-		{ "np", 1, ST_NTASKS },
-		{ "c", 1, ST_NTASKS },
-		{ "h", 0, ST_INFO },
-		{ "help", 0, ST_INFO },
-		{ "V", 0, ST_INFO },
-		{ "version", 0, ST_INFO },
-		{ "q", 0, ST_QUIET },
-		{ "quiet", 0, ST_QUIET },
-		{ "v", 0, ST_NOTHING },
-		{ "verbose", 0, ST_NOTHING },
-		{ "x", 1, ST_NOTHING },
-		{ "wd", 1, ST_NOTHING },
-		{ "wdir", 1, ST_NOTHING },
-		{ "tag-output", 0, ST_NOTHING },
-		{ "timestamp-output", 0, ST_NOTHING },
+		ST_OPENMPI_ROWS,
 		{ "output", 1, ST_NOTHING },
-		{ "stdin", 1, ST_NOTHING },
-		{ "timeout", 1, ST_NOTHING },
-		{ "report-bindings", 0, ST_NOTHING },
 		{ "display", 1, ST_NOTHING },
-		{ "display-map", 0, ST_NOTHING },
-		{ "display-allocation", 0, ST_NOTHING },
-		{ "allow-run-as-root", 0, ST_NOTHING },
-		{ "mca", 2, ST_NOTHING },
-		{ "gmca", 2, ST_NOTHING },
 		{ "prtemca", 2, ST_NOTHING },
 		{ "pmixmca", 2, ST_NOTHING },
 		{ NULL, 0, ST_NOTHING },
