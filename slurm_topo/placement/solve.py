@@ -97,28 +97,32 @@ def place(
         starts["start"] = np.asarray(start, dtype=np.int32)
     pinned = _check_fixed(graph, machine, fixed)
     starts = {name: _pin(placement, pinned) for name, placement in starts.items()}
-    best = min(starts, key=lambda name: judge.key(starts[name]))
-    found, solver = starts[best], best
+    keys = {name: judge.key(placement) for name, placement in starts.items()}
+    best = min(keys, key=keys.__getitem__)
+    found, key, solver = starts[best], keys[best], best
     endings: list[str] = []
     if graph.source.size and graph.ranks > 1:
         limit = _Limit(now, budget_s, objective)
-        cheapest = min(starts, key=lambda name: cost(graph, machine, starts[name]))
+        cheapest = min(keys, key=lambda name: judge.cost_of(keys[name]))
         search = _search if machine.distances is None else _search_distances
         for placement, name in search(
             graph, machine, starts, cheapest, best, work, limit, seed, pinned, endings
         ):
-            if judge.key(placement) < judge.key(found):
-                found, solver = placement, name
+            reached = judge.key(placement)
+            if reached < key:
+                found, key, solver = placement, reached, name
+    # The baselines know nothing of ranks that are pinned.
+    known_keys = {n: judge.key(placement) for n, placement in known.items()} if pinned else keys
     return Placement(
         core_of_rank=found,
-        cost=cost(graph, machine, found),
-        baselines={name: cost(graph, machine, placement) for name, placement in known.items()},
+        cost=judge.cost_of(key),
+        baselines={name: judge.cost_of(known_keys[name]) for name in known},
         solver=solver,
         seed=seed,
         seconds=time.process_time() - began,
         objective=objective,
-        value=judge.key(found)[0],
-        baseline_values={name: judge.key(placement)[0] for name, placement in known.items()},
+        value=key[0],
+        baseline_values={name: known_keys[name][0] for name in known},
         ended=next((ending for ending in endings if ending != "work"), "work"),
     )
 
@@ -135,6 +139,10 @@ class _Judge:
         """Less is better."""
         value = objective_value(self.objective, self.graph, self.machine, placement)
         return value, 0.0 if self.objective == "sum" else cost(self.graph, self.machine, placement)
+
+    def cost_of(self, key: tuple[float, float]) -> float:
+        """The cost of the placement that has this key."""
+        return key[0] if self.objective == "sum" else key[1]
 
 
 @dataclass(frozen=True)
