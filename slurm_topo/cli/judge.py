@@ -104,6 +104,9 @@ def judge(
 
 def _placements(graph: CommGraph, machine: Machine, file: str | None, seed: int) -> dict[str, Ints]:
     """Slurm's distributions, and what is to be judged beside them."""
+    import numpy as np
+
+    from slurm_topo.cli.place_input import read_placement
     from slurm_topo.placement.baselines import baselines
     from slurm_topo.placement.cost import check_placement
     from slurm_topo.placement.solve import place
@@ -112,35 +115,9 @@ def _placements(graph: CommGraph, machine: Machine, file: str | None, seed: int)
     if file is None:
         tried["placed"] = place(graph, machine, objective="auto", seed=seed).core_of_rank
     else:
-        tried["placed"] = read_placement(file)
+        tried["placed"] = np.array(read_placement(file, "--placement"), dtype=np.int32)
         check_placement(graph, machine, tried["placed"])
     return tried
-
-
-def read_placement(file: str) -> Ints:
-    """The placement in a result of ``slurm-topo place --format json``; int32 array, shape (n,).
-
-    Raises
-    ------
-    PlacementError
-        The file cannot be read or holds none.
-    """
-    import numpy as np
-
-    try:
-        with open(file, encoding="utf-8") as stream:
-            cores = json.load(stream)["placement"]
-        if not cores or not all(isinstance(core, int) and 0 <= core < 1 << 31 for core in cores):
-            raise ValueError
-    except OSError as error:
-        raise PlacementError(
-            f"{file}: cannot be read ({error.strerror}); give a result of `slurm-topo place`"
-        ) from error
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise PlacementError(
-            f"{file}: holds no placement; write one with `slurm-topo place --format json -o {file}`"
-        ) from None
-    return np.array(cores, dtype=np.int32)
 
 
 def _judgement_json(graph: CommGraph, machine: Machine, tried: dict[str, Ints], found: Judgement) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from slurm_topo.cli.place_table import VERSION
 from slurm_topo.errors import InputError, MachineError, PlacementError
 from slurm_topo.machine.gpulinks.matrix import LinkMatrix
 from slurm_topo.machine.gpuslots import GpuPlace
@@ -117,30 +118,44 @@ def read_fixed(texts: Sequence[str]) -> dict[int, int]:
 
 
 def read_start(file: str | None) -> list[int] | None:
-    """Core of each rank of ``--start``: what ``place --format json`` printed, or the cores in order of ranks.
+    """Core of each rank of ``--start``; see :func:`read_placement`."""
+    return None if file is None else read_placement(file, "--start")
+
+
+def read_placement(file: str, option: str) -> list[int]:
+    """Core of each rank: what ``place --format json`` printed, or the cores in order of ranks.
 
     Raises
     ------
     InputError
-        The file cannot be read or is neither.
+        The file cannot be read, is neither, or of a later version.
     """
-    if file is None:
-        return None
-    text = _text(file, "--start")
+    text = _text(file, option)
     if text.lstrip().startswith("{"):
         try:
-            listed = json.loads(text)["placement"]
+            document = json.loads(text)
+            listed, version = document["placement"], document.get("version", VERSION)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(
-                f"--start {file}: holds no placement; give what place --format json printed"
+                f"{option} {file}: holds no placement; give what place --format json printed"
             ) from error
+        if version != VERSION:
+            raise InputError(
+                f"{option} {file}: is of version {version!r}, {VERSION} is read here; "
+                "write it with this slurm-topo"
+            )
     else:
         listed = [int(w) if re.fullmatch(r"[0-9]{1,9}", w) else w for w in re.split(r"[\s,]+", text) if w]
-    if not isinstance(listed, list) or not listed or any(type(core) is not int for core in listed):
+    if not isinstance(listed, list) or not listed or not all(map(_is_core, listed)):
         raise InputError(
-            f"--start {file}: is no list of cores; write the core of each rank, in order of ranks"
+            f"{option} {file}: is no list of cores; write the core of each rank, in order of ranks"
         )
     return listed
+
+
+def _is_core(value: object) -> bool:
+    """Whether it can be a number of a core, here or on another machine."""
+    return type(value) is int and abs(value) < 1 << 31
 
 
 def _text(file: str, option: str) -> str:

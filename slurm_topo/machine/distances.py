@@ -37,7 +37,7 @@ def read_distances(path: str | os.PathLike[str]) -> Floats:
         ) from error
     except Exception as error:  # whatever SciPy and NumPy raise on damaged files
         raise MachineError(
-            f"{file}: is no matrix ({str(error).splitlines()[:1]}); write .npz or .mtx"
+            f"{file}: is no matrix ({(str(error).splitlines() or ['unreadable'])[0]}); write .npz or .mtx"
         ) from error
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or not matrix.size:
         raise MachineError(f"{file}: has shape {matrix.shape}; distances are a square matrix")

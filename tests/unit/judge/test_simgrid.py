@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from slurm_topo.cli.main import cli
-from slurm_topo.errors import LaunchError, PlacementError
+from slurm_topo.errors import InputError, LaunchError, PlacementError
 from slurm_topo.judge.run import judge
 from slurm_topo.judge.simgrid import SMPIRUN, Simulator
 from slurm_topo.machine.tree import parse_tree
@@ -141,11 +141,22 @@ def test_the_command_takes_a_placement(tmp_path: Path) -> None:
         "json",
     )
     assert json.loads(run(*arguments))["ratio"] > 1
-    for text in ("{", "[]", '{"placement": [1, "x"]}', '{"placement": []}', '{"placement": [-1]}'):
+    for text, error, words in (
+        ("{", InputError, "holds no placement"),
+        ("", InputError, "is no list of cores"),
+        ("[]", InputError, "is no list of cores"),
+        ('{"placement": [1, "x"]}', InputError, "is no list of cores"),
+        ('{"placement": []}', InputError, "is no list of cores"),
+        (json.dumps({"placement": [1 << 70] * 8}), InputError, "is no list of cores"),
+        (json.dumps({"version": 9, "placement": [0] * 8}), InputError, "is of version 9"),
+        ('{"placement": [-1]}', PlacementError, "placement of 1 ranks"),
+    ):
         placement.write_text(text)
         result = CliRunner().invoke(cli, ["judge", *arguments])
-        assert isinstance(result.exception, PlacementError)
-        assert "holds no placement" in str(result.exception)
+        assert type(result.exception) is error, text
+        assert words in str(result.exception)
+    placement.unlink()
+    assert type(CliRunner().invoke(cli, ["judge", *arguments]).exception) is InputError
 
 
 def test_a_rounding_error_of_the_simulator_is_tried_again_with_another_tolerance(
